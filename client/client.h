@@ -1,0 +1,127 @@
+// libterrace: how a worker talks to terraced. Everything here fails open: no call takes longer than
+// its deadline, none throws, and without a daemon each answers "unavailable" at once. The
+// connection lives on a thread of its own and comes back by itself.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/space.h"
+#include "core/status.h"
+#include "core/tier.h"
+
+namespace terrace::client {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Where terraced listens unless told otherwise: $TERRACE_SOCKET, else /run/terrace/terraced.sock
+// for root, else $XDG_RUNTIME_DIR/terrace/terraced.sock.
+std::string default_socket_path();
+
+struct ClientOptions {
+  std::string socket_path;  // empty: default_socket_path()
+  std::string client_name;  // shows in the daemon's log
+  // Called on the connection's thread when it comes (empty text) or goes (why). Must not call the
+  // client.
+  std::function<void(bool connected, const std::string& why)> on_change;
+};
+
+// A piece of an arena that this process maps. The memory stays mapped as long as any copy of the
+// slot lives, also after the daemon that made it has gone.
+struct Slot {
+  std::byte* address = nullptr;
+  std::uint64_t offset = 0;
+  std::shared_ptr<const void> arena;  // keeps the mapping
+
+  explicit operator bool() const { return address != nullptr; }
+};
+
+struct Match {
+  std::vector<BlockState> blocks;
+  std::uint32_t matched_blocks = 0;
+  std::uint32_t partial_tokens = 0;
+  std::chrono::nanoseconds load_time{0};
+};
+
+struct AcquiredBlock {
+  Slot slot;
+  Tier from;  // the tier where match found it
+};
+
+struct SealBlock {
+  Slot slot;
+  BlockKey parent;
+  std::vector<Token> tokens;
+};
+
+// A lease number of this process, never used twice.
+using LeaseId = std::uint64_t;
+
+// The blocks of one space. Methods may be called from any thread. It survives the daemon: after a
+// restart it is opened again on the new connection; leases of the old one are simply gone, and what
+// still names them does nothing.
+class Space {
+ public:
+  virtual ~Space() = default;
+
+  virtual const SpaceDescriptor& descriptor() const = 0;
+  virtual const BlockKey& digest() const = 0;
+
+  virtual LeaseId new_lease() = 0;
+
+  // What of a prompt is cached. Metadata only; one round trip.
+  virtual Result<Match> match(std::span<const BlockKey> keys, std::span<const Token> tokens,
+                              Deadline deadline) = 0;
+
+  // Holds the leading run of `keys` in the device tier, loading what is lower. What loads slower
+  // than `prefill_tokens_per_second` is left out. After an error the lease is released, also if the
+  // answer comes later.
+  virtual Result<std::vector<AcquiredBlock>> acquire(LeaseId lease, std::span<const BlockKey> keys,
+                                                     double prefill_tokens_per_second,
+                                                     Deadline deadline) = 0;
+
+  // Zeroed slots to write to: one a key and `unnamed` more, or fewer if the arena is full.
+  virtual Result<std::vector<Slot>> reserve(LeaseId lease, std::span<const BlockKey> keys,
+                                            std::size_t unnamed, Deadline deadline) = 0;
+
+  // Checksums the slots and makes them matchable, without waiting. The slots must not change any
+  // more.
+  virtual void seal(LeaseId lease, std::vector<SealBlock> blocks) = 0;
+
+  // Ends a lease, without waiting: this process no longer touches its slots.
+  virtual void release(LeaseId lease) = 0;
+
+  // Waits until the daemon has answered every seal and release so far, or the deadline.
+  virtual Status flush(Deadline deadline) = 0;
+};
+
+class Client {
+ public:
+  // Starts the connection's thread and returns at once; connecting goes on in the background.
+  static std::unique_ptr<Client> start(ClientOptions options);
+  virtual ~Client() = default;
+
+  virtual bool connected() const = 0;
+  // Waits until connected (arenas mapped and populated), or unavailable / deadline_exceeded with
+  // the reason.
+  virtual Status wait_connected(Deadline deadline) = 0;
+
+  // Opens a space now and on every later connection. Never fails for want of a daemon.
+  virtual std::shared_ptr<Space> open_space(const SpaceDescriptor& descriptor) = 0;
+
+  // Round trip of a message of `bytes` bytes, for measurements.
+  virtual Status ping(std::size_t bytes, Deadline deadline) = 0;
+
+  // How much of one request the cache may use up in all, as the daemon's configuration says (200 ms
+  // until known).
+  virtual std::chrono::milliseconds request_budget() const = 0;
+};
+
+}  // namespace terrace::client

@@ -1,0 +1,36 @@
+# Compiler flags that every target gets: warnings, build types, sanitizers, ccache.
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+# Dev: fast enough to run a model in the tests, with assertions and line numbers.
+set(CMAKE_CXX_FLAGS_DEV "-O2 -g1" CACHE STRING "Flags of the Dev build type")
+set(CMAKE_EXE_LINKER_FLAGS_DEV "" CACHE STRING "")
+set(CMAKE_SHARED_LINKER_FLAGS_DEV "" CACHE STRING "")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
+if(TERRACE_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+# Kernels state each fused multiply-add themselves: the compiler must not add any, or two instruction
+# sets would disagree in the last bit.
+add_compile_options(-ffp-contract=off)
+
+if(TERRACE_SANITIZE)
+  add_compile_options(-fsanitize=${TERRACE_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TERRACE_SANITIZE})
+  if(TERRACE_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+  if(TERRACE_SANITIZE MATCHES "thread")
+    # gcc warns that fences are not instrumented; the code uses none that matter to it.
+    add_compile_options(-Wno-tsan)
+  endif()
+endif()

@@ -1,0 +1,23 @@
+// The checksum of a block's payload: XXH3-64 over the little-endian XXH3-64 of each 16 KiB, so that
+// threads, a GPU kernel and partial loads can compute it piecewise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace terrace {
+
+constexpr std::size_t checksum_piece_bytes = 16 * 1024;
+
+// The checksum of `payload` (any size; the last piece may be short).
+std::uint64_t payload_checksum(std::span<const std::byte> payload);
+
+// Copies `from` to `to` and returns the checksum of what was copied, hashing each piece while it is
+// in cache.
+std::uint64_t copy_with_checksum(std::byte* to, std::span<const std::byte> from);
+
+// Plain XXH3-64, for headers.
+std::uint64_t xxh3(std::span<const std::byte> bytes);
+
+}  // namespace terrace

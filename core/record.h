@@ -1,0 +1,48 @@
+// A record is a block as it lies on disk and in Redis: a header of 4 KiB that says everything there
+// is to verify, then the payload as its codec left it. docs/disk_format.md draws it byte by byte.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/status.h"
+
+namespace terrace {
+
+constexpr std::size_t record_header_bytes = 4096;
+constexpr std::uint32_t record_version = 1;
+
+enum class Codec : std::uint32_t { raw = 0, zstd = 1 };
+
+constexpr const char* to_string(Codec codec) { return codec == Codec::raw ? "raw" : "zstd"; }
+
+struct RecordHeader {
+  BlockKey space;  // the space's digest
+  BlockKey key;
+  BlockKey parent;            // equals `space` for a first block
+  std::vector<Token> tokens;  // block_tokens of them
+  Codec codec = Codec::raw;
+  std::uint64_t payload_bytes = 0;  // the block's bytes
+  std::uint64_t stored_bytes =
+      0;  // the payload as stored, without padding; equals payload_bytes for raw
+  std::uint64_t payload_checksum = 0;  // of the block's bytes (core/checksum.h)
+  std::uint64_t stored_checksum = 0;   // of the stored bytes; equals payload_checksum for raw
+  std::int64_t created_unix_ms = 0;
+
+  bool operator==(const RecordHeader&) const = default;
+};
+
+// Writes the header into exactly record_header_bytes, the rest zeroed, a checksum at its end.
+// invalid_argument if there are more than max_block_tokens tokens.
+Status encode_record_header(const RecordHeader& header, std::span<std::byte> out);
+
+// Reads and verifies a header: magic, checksum, version, lengths, and that `key` is the key of
+// `tokens` after `parent`. corruption if it does not verify; failed_precondition with a clear
+// message for another version.
+Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes);
+
+}  // namespace terrace

@@ -1,0 +1,52 @@
+// The accelerator as a seam of a few methods: memory that can be exported to the workers, and
+// copies that complete later. The host accelerator ("emulated") uses a memory file; CUDA implements
+// the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+#include "core/unique_fd.h"
+
+namespace terrace::storage {
+
+// Memory of an accelerator. Freed with the object, which must outlive every copy into or out of it.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual std::size_t size() const = 0;
+  // Address for copies. Readable and writable by the CPU only if host_accessible().
+  virtual std::byte* data() const = 0;
+  virtual bool host_accessible() const = 0;
+  // A descriptor that another process can map; stays owned by this object.
+  virtual int exported_fd() const = 0;
+};
+
+struct CopyCompletion {
+  std::uint64_t ticket = 0;
+  Status status;
+  std::uint64_t checksum = 0;  // payload_checksum of the bytes copied
+};
+
+// Methods are called by the deciding thread and never block on a copy.
+class Accelerator {
+ public:
+  virtual ~Accelerator() = default;
+  // "emulated" or the device's name.
+  virtual std::string name() const = 0;
+  virtual Result<std::unique_ptr<DeviceMemory>> allocate(std::size_t bytes) = 0;
+  // Starts a copy; both sides stay valid until its completion. Sides may be device memory or
+  // ordinary memory.
+  virtual void copy_async(std::uint64_t ticket, std::byte* to, std::span<const std::byte> from) = 0;
+  virtual void take_completions(std::vector<CopyCompletion>& out) = 0;
+  // As DiskTier::set_notify.
+  virtual void set_notify(std::function<void()> notify) = 0;
+};
+
+}  // namespace terrace::storage

@@ -1,0 +1,194 @@
+// The tiered cache behind one class: which block is where, who holds it, what moves up and down.
+//
+// Every decision is made on one thread, from explicit calls and from the completions of engines
+// (disk, accelerator): no lock, no blocking call, so a test can drive years of it in seconds with
+// fake engines.
+//
+// Rules that are never broken:
+//  - a slot is in one place: free, reserved by a lease, or the copy of one sealed block;
+//  - a copy that somebody holds, or that is being copied from or to, is neither evicted nor written
+//  over;
+//  - what does not verify is a miss, a counter and a dropped copy.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/clock.h"
+#include "core/space.h"
+#include "core/status.h"
+#include "core/tier.h"
+#include "storage/device/accelerator.h"
+#include "storage/disk/disk_tier.h"
+
+namespace terrace::storage {
+
+enum class DeviceVerify { never, first_use, always };
+
+struct CacheOptions {
+  std::uint64_t device_capacity_bytes = 0;
+  std::uint64_t host_capacity_bytes = 0;   // 0: no host tier
+  std::uint64_t slab_bytes = 64ull << 20;  // arenas are handed to spaces in slabs of this size
+  // Demotion starts when fewer than this fraction of an arena's slots could be had without I/O.
+  double clean_fraction = 0.1;
+  DeviceVerify device_verify = DeviceVerify::first_use;
+};
+
+using SpaceId = std::uint32_t;
+using SessionId = std::uint64_t;
+using LeaseId = std::uint64_t;  // chosen by the client, unique within its session
+
+// Offset of a slot in the device arena.
+using SlotOffset = std::uint64_t;
+
+struct MatchResult {
+  std::vector<BlockState> blocks;    // one a key
+  std::uint32_t matched_blocks = 0;  // the leading run of present blocks
+  std::uint32_t partial_tokens =
+      0;                 // leading tokens of the first missing block that some sealed block shares
+  BlockKey partial_key;  // that block, if partial_tokens > 0
+  std::uint64_t load_ns = 0;  // estimated time to bring the leading run into the device tier
+};
+
+struct AcquireOptions {
+  // How fast the worker computes tokens; 0 if unknown. Blocks that would load slower than that are
+  // left out.
+  double prefill_tokens_per_second = 0;
+};
+
+struct AcquiredBlock {
+  SlotOffset slot = 0;
+  Tier from = Tier::device;  // where it was when it was asked for
+};
+
+// The leading run of the keys that is now in the device tier and held by the lease: maybe shorter
+// than asked for. Called exactly once, on the deciding thread, maybe before acquire() returns; not
+// at all after the lease was released or its session has ended.
+using AcquireCallback = std::function<void(std::vector<AcquiredBlock>)>;
+
+struct SealRequest {
+  SlotOffset slot = 0;
+  BlockKey parent;
+  std::vector<Token> tokens;
+  std::uint64_t checksum = 0;  // payload_checksum of the slot's bytes, taken by the sealer
+};
+
+enum class SealOutcome : std::uint8_t {
+  sealed,     // matchable from now on
+  duplicate,  // the same block was there already; the slot stays the lease's own until it is
+              // released
+  invalid,    // not a slot reserved by this lease, or a wrong number of tokens
+};
+
+struct TierStats {
+  std::uint64_t capacity_bytes = 0, used_bytes = 0, blocks = 0;
+  std::uint64_t hits = 0;    // blocks acquired that match found here
+  std::uint64_t misses = 0;  // blocks acquired, or found missing by a reserve, that were not here
+  std::uint64_t promotions = 0, demotions = 0, evictions = 0, failures = 0, corruptions = 0;
+};
+
+struct CacheStats {
+  std::array<TierStats, tier_count> tiers{};
+  std::uint64_t sessions = 0, leases = 0, reserved_slots = 0, quarantined_slots = 0,
+                pending_blocks = 0, spaces = 0;
+};
+
+struct BlockInfo {
+  BlockKey space, key, parent;
+  std::uint32_t depth = 0;  // 0 for a first block
+  std::vector<Token> tokens;
+  std::array<bool, tier_count> tiers{};
+  std::uint32_t holders = 0;  // leases
+  std::uint64_t recency = 0;
+  std::uint64_t bytes = 0;  // of its payload
+};
+
+struct BlockPage {
+  std::vector<BlockInfo> blocks;
+  std::optional<BlockKey> next;  // where to go on, absent at the end
+};
+
+class TieredCache {
+ public:
+  // `disk` may be null: no disk tier. The accelerator and the clock must outlive the cache. Blocks
+  // that the disk recovered are known at once. no_space or io_error if the arenas cannot be had.
+  static Result<std::unique_ptr<TieredCache>> create(const CacheOptions& options,
+                                                     Accelerator& accelerator,
+                                                     std::unique_ptr<DiskTier> disk,
+                                                     const Clock& clock);
+  ~TieredCache();
+
+  // `wake` is called from any thread when run_completions() has something to do; it must only wake.
+  void set_wake(std::function<void()> wake);
+  // Handles what engines have completed. Call after each wake.
+  void run_completions();
+  // Work by time: demotion ahead of need, recency to disk. Call every 100 ms or so.
+  void tick();
+
+  // invalid_argument for a descriptor that does not validate. The same descriptor gives the same
+  // id.
+  Result<SpaceId> open_space(const SpaceDescriptor& descriptor);
+  const SpaceDescriptor* space(SpaceId id) const;
+  std::vector<SpaceDescriptor> spaces() const;
+
+  SessionId open_session();
+  // The connection is gone but the process behind it may still touch its slots: leases stay,
+  // quarantined.
+  void abandon_session(SessionId session);
+  // The process is gone or says that it touches nothing any more: every lease of the session is
+  // released.
+  void end_session(SessionId session);
+
+  // Pure metadata; no use is counted. `tokens` are those of the whole prompt (only the ones of the
+  // first missing block are read) and may be empty.
+  MatchResult match(SpaceId space, std::span<const BlockKey> keys,
+                    std::span<const Token> tokens) const;
+
+  // Holds the leading run of `keys` for `lease` (made if new) and promotes what is lower.
+  void acquire(SessionId session, LeaseId lease, SpaceId space, std::span<const BlockKey> keys,
+               const AcquireOptions& options, AcquireCallback done);
+
+  // Slots to write to, zeroed, in the device tier: one a key, shown as pending under it until
+  // sealed, then `unnamed` more. Fewer if the arena has no more room: never waits.
+  std::vector<SlotOffset> reserve(SessionId session, LeaseId lease, SpaceId space,
+                                  std::span<const BlockKey> keys, std::size_t unnamed);
+
+  // Makes reserved slots matchable; the lease goes on holding them. Keys are computed here, from
+  // the tokens.
+  std::vector<SealOutcome> seal(SessionId session, LeaseId lease,
+                                std::span<const SealRequest> blocks);
+
+  // Ends a lease; nothing if there is none. Slots that were reserved and not sealed are free again.
+  void release(SessionId session, LeaseId lease);
+
+  // Writes what only device and host hold to disk and calls `done` when it is durable, or not at
+  // all past the caller's deadline (the caller stops waiting). No new blocks are accepted from then
+  // on. `progress` is asked for the number of blocks left.
+  void drain(std::function<void()> done);
+  std::size_t drain_blocks_left() const;
+
+  int device_arena_fd() const;
+  std::uint64_t device_arena_bytes() const;
+  // -1 and 0 if there is no host tier.
+  int host_arena_fd() const;
+  std::uint64_t host_arena_bytes() const;
+
+  CacheStats stats() const;
+  // Blocks in the order of their keys, from `from` on, at most `limit` of them.
+  BlockPage list(const BlockKey& from, std::size_t limit) const;
+
+ private:
+  class Impl;
+  explicit TieredCache(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace terrace::storage
