@@ -19,8 +19,8 @@ namespace terrace::protocol {
 static_assert(std::endian::native == std::endian::little, "packed fields are little endian");
 static_assert(sizeof(BlockKey) == 32 && alignof(BlockKey) == 1);
 
-// The elements of a packed field, valid as long as the message; absent if its size or place does not
-// fit them.
+// The elements of a packed field, valid as long as the message; absent if its size or place does
+// not fit them.
 template <typename T>
 std::optional<std::span<const T>> unpack(capnp::Data::Reader data) {
   if (data.size() % sizeof(T) != 0) return std::nullopt;
