@@ -14,6 +14,8 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 
+add_compile_definitions(TERRACE_VERSION="${PROJECT_VERSION}" TERRACE_BUILD_TYPE="${CMAKE_BUILD_TYPE}")
+
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
 if(TERRACE_WERROR)
   add_compile_options(-Werror)
