@@ -42,7 +42,7 @@ BlockShape block_shape(TensorType type);
 
 struct Tensor {
   std::string name;
-  TensorType type;
+  TensorType type = TensorType::f32;
   // 1 to 4, none of them 0; dims[0] is contiguous: a matrix is [inputs, outputs].
   std::vector<std::uint64_t> dims;
   // Inside the mapping, rows() * row_bytes() bytes, aligned to 8 at least; empty for a type that is

@@ -246,6 +246,20 @@ TEST(File, StaysReadableWhenItsNameIsGone) {
   EXPECT_EQ((*file)->text("k"), "value");
 }
 
+TEST(File, OpensRealVocabularies) {
+  const std::string vocabularies = std::string(TERRACE_SHARED_DIR) + "/reference/golden/vocab/";
+  if (::access(vocabularies.c_str(), R_OK) != 0) GTEST_SKIP() << vocabularies << " is not there";
+  const auto bpe = File::open(vocabularies + "ggml-vocab-llama-bpe.gguf");
+  ASSERT_TRUE(bpe.has_value()) << bpe.error().to_string();
+  EXPECT_EQ((*bpe)->texts("tokenizer.ggml.tokens").size(), 128256u);
+  EXPECT_EQ((*bpe)->texts("tokenizer.ggml.tokens")[128000], "<|begin_of_text|>");
+  EXPECT_EQ((*bpe)->unsigned_integer("tokenizer.ggml.bos_token_id"), 128000u);
+  EXPECT_TRUE((*bpe)->tensors().empty());
+  const auto sentencepiece = File::open(vocabularies + "ggml-vocab-llama-spm.gguf");
+  ASSERT_TRUE(sentencepiece.has_value()) << sentencepiece.error().to_string();
+  EXPECT_EQ((*sentencepiece)->numbers("tokenizer.ggml.scores").size(), 32000u);
+}
+
 // A string just over the limit in a (sparse) file that really is as large.
 TEST(File, LimitsHoldWhereTheFileIsLargeEnough) {
   const TempDir dir;

@@ -1,21 +1,20 @@
 // Damaged files: whatever the bytes, opening and reading everything ends without a crash. Meant to
 // be run under the sanitizers as well.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "core/unique_fd.h"
-#include "tests/inference/gguf/open_bytes.h"
+#include "inference/gguf/container.h"
+#include "tests/support/gguf_writer.h"
 
 namespace terrace::gguf {
 namespace {
 
 using test_support::GgufWriter;
-using test_support::TempDir;
 
 const std::vector<std::string> keys = {
     "general.alignment", "u8", "i64", "text", "texts", "floats", "flag"};
@@ -36,20 +35,22 @@ GgufWriter small_model() {
 }
 
 // Touches every byte that the file offers; returns something that depends on them.
-double read_everything(const File& file) {
+double read_everything(const Container& container) {
   double sum = 0;
+  const Metadata& metadata = container.metadata;
   for (const std::string& key : keys) {
-    sum += static_cast<double>(file.unsigned_integer(key).value_or(0) & 0xff);
-    sum += file.number(key).value_or(0) > 0 ? 1 : 0;
-    sum += file.boolean(key).value_or(false) ? 1 : 0;
-    for (const char c : file.text(key).value_or("")) sum += c;
-    for (const std::string_view text : file.texts(key)) {
+    sum += static_cast<double>(metadata.unsigned_integer(key).value_or(0) & 0xff);
+    sum += metadata.number(key).value_or(0) > 0 ? 1 : 0;
+    sum += metadata.boolean(key).value_or(false) ? 1 : 0;
+    for (const char c : metadata.text(key).value_or("")) sum += c;
+    for (const std::string_view text : metadata.texts(key)) {
       for (const char c : text) sum += c;
     }
-    sum += static_cast<double>(file.numbers(key).size() + file.unsigned_integers(key).size());
+    sum += static_cast<double>(metadata.numbers(key).size());
+    sum += static_cast<double>(metadata.unsigned_integers(key).size());
   }
   std::vector<float> row;
-  for (const Tensor& tensor : file.tensors()) {
+  for (const Tensor& tensor : container.tensors) {
     if (block_shape(tensor.type).values == 0) continue;
     EXPECT_EQ(tensor.data.size(), tensor.rows() * tensor.row_bytes());
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data.data()) % 8, 0u);
@@ -66,28 +67,25 @@ struct Outcomes {
   int opened = 0, refused = 0;
 };
 
-// Writes `mutate`d copies of a small file, opens each, and reads all of those that open.
+// Reads `mutate`d copies of a small file, and everything in those that are accepted. The copies lie
+// in memory of exactly their size, where AddressSanitizer sees a read past the end; behind a mapped
+// file there is the rest of a page.
 template <typename Mutate>
-Outcomes open_mutated(int iterations, Mutate mutate) {
-  const TempDir dir;
-  const std::string path = dir.file("m.gguf");
+Outcomes read_mutated(int iterations, Mutate mutate) {
   const std::string original = small_model().bytes();
-  EXPECT_TRUE(test_support::write_file(path, original).ok());
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  EXPECT_TRUE(fd);
   Outcomes outcomes;
   for (int i = 0; i < iterations && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE("iteration " + std::to_string(i));
     std::string bytes = original;
     mutate(bytes);
-    EXPECT_EQ(::pwrite(fd.get(), bytes.data(), bytes.size(), 0),
-              static_cast<ssize_t>(bytes.size()));
-    const auto file = File::open(path);
-    if (file) {
-      EXPECT_EQ(read_everything(**file), read_everything(**file));
+    const auto memory = std::make_unique<std::byte[]>(bytes.size());
+    std::memcpy(memory.get(), bytes.data(), bytes.size());
+    const auto container = read_container({memory.get(), bytes.size()});
+    if (container) {
+      EXPECT_EQ(read_everything(*container), read_everything(*container));
       ++outcomes.opened;
     } else {
-      EXPECT_EQ(file.error().code(), StatusCode::invalid_argument);
+      EXPECT_EQ(container.error().code(), StatusCode::invalid_argument);
       ++outcomes.refused;
     }
   }
@@ -99,7 +97,7 @@ TEST(HostileFile, RandomBytesInTheHeader) {
   RecordProperty("seed", std::to_string(seed));
   std::mt19937_64 random(seed);
   const std::size_t header = small_model().header().size();
-  const Outcomes outcomes = open_mutated(20000, [&](std::string& bytes) {
+  const Outcomes outcomes = read_mutated(100000, [&](std::string& bytes) {
     for (std::uint64_t flips = 1 + random() % 4; flips > 0; --flips) {
       bytes[random() % header] = static_cast<char>(random());
     }
@@ -118,9 +116,25 @@ TEST(HostileFile, EdgeNumbersAtEveryOffset) {
       1ull << 62, 1ull << 63, ~0ull,      ~0ull - 31, ~0ull >> 1};
   std::size_t next = 0;
   const auto all = static_cast<int>((header - 8) * edges.size());
-  const Outcomes outcomes = open_mutated(all, [&](std::string& bytes) {
+  const Outcomes outcomes = read_mutated(all, [&](std::string& bytes) {
     store_le(bytes.data() + next / edges.size(), edges[next % edges.size()]);
     ++next;
+  });
+  EXPECT_GT(outcomes.opened, 100);
+  EXPECT_GT(outcomes.refused, 1000);
+}
+
+TEST(HostileFile, CutAndDamaged) {
+  constexpr std::uint64_t seed = 20240612;
+  RecordProperty("seed", std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const std::size_t header = small_model().header().size();
+  const Outcomes outcomes = read_mutated(50000, [&](std::string& bytes) {
+    bytes[random() % header] = static_cast<char>(random());
+    // Counts of 0, so that some cut files are accepted and read to their ends.
+    if (random() % 2 == 0) store_le(bytes.data() + 8, std::uint64_t{random() % 4});
+    if (random() % 2 == 0) store_le(bytes.data() + 16, std::uint64_t{random() % 8});
+    bytes.resize(random() % (bytes.size() + 1));
   });
   EXPECT_GT(outcomes.opened, 100);
   EXPECT_GT(outcomes.refused, 1000);
