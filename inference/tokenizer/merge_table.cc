@@ -1,7 +1,9 @@
 #include "inference/tokenizer/merge_table.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -58,24 +60,27 @@ Result<MergeTable> MergeTable::create(std::span<const std::string_view> merges,
     if (!table.is_plain(*product)) result.parts_.emplace(*product, Parts{*left, *right});
   }
 
-  // Of two merges of the same pair the first counts.
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return std::tie(a.left, a.merge.right, a.merge.rank) <
-           std::tie(b.left, b.merge.right, b.merge.rank);
-  });
-  entries.erase(std::unique(entries.begin(), entries.end(),
-                            [](const Entry& a, const Entry& b) {
-                              return a.left == b.left && a.merge.right == b.merge.right;
-                            }),
-                entries.end());
-  result.offsets_.assign(table.size() + 1, 0);
+  // Placed by left symbol, still by rank; then each symbol's merges by right symbol. Of two merges
+  // of one pair the first counts.
+  std::vector<std::uint32_t> ends(table.size() + 1, 0);
+  for (const Entry& entry : entries) ++ends[static_cast<std::size_t>(entry.left) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Merge> placed(entries.size());
+  for (const Entry& entry : entries)
+    placed[ends[static_cast<std::size_t>(entry.left)]++] = entry.merge;
   result.merges_.reserve(entries.size());
-  for (const Entry& entry : entries) {
-    ++result.offsets_[static_cast<std::size_t>(entry.left) + 1];
-    result.merges_.push_back(entry.merge);
-  }
-  for (std::size_t i = 1; i < result.offsets_.size(); ++i) {
-    result.offsets_[i] += result.offsets_[i - 1];
+  result.offsets_.reserve(table.size() + 1);
+  result.offsets_.push_back(0);
+  auto begin = placed.begin();
+  for (std::size_t left = 0; left < table.size(); ++left) {
+    const auto end = placed.begin() + ends[left];
+    std::sort(begin, end, [](const Merge& a, const Merge& b) {
+      return std::tie(a.right, a.rank) < std::tie(b.right, b.rank);
+    });
+    std::unique_copy(begin, end, std::back_inserter(result.merges_),
+                     [](const Merge& a, const Merge& b) { return a.right == b.right; });
+    result.offsets_.push_back(static_cast<std::uint32_t>(result.merges_.size()));
+    begin = end;
   }
   return result;
 }

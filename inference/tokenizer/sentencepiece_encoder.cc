@@ -12,13 +12,30 @@ namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kSpaceMark = 0x2581;
-// Places in a text are 32 bits wide: a longer one is cut.
-constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
+// Places in a piece are 32 bits wide: a longer one is cut.
+constexpr std::size_t kMaxPieceBytes = std::size_t{1} << 30;
 
 struct Node {
   std::uint32_t begin, bytes;  // 0 bytes once it is part of a node to the left
   std::uint32_t previous, next;
 };
+
+// The next space behind a character that is none, at or behind `offset`; npos if there is none.
+std::size_t find_word_start(std::string_view text, std::size_t offset) {
+  for (;;) {
+    offset = text.find(' ', offset);
+    if (offset == std::string_view::npos || (offset > 0 && text[offset - 1] != ' ')) return offset;
+    ++offset;
+  }
+}
+
+bool are_words_apart(const TokenTable& table) {
+  for (Token id = 0; table.contains(id); ++id) {
+    const bool spans = find_word_start(table.bytes(id), 0) != std::string_view::npos;
+    if (table.is_plain(id) && spans) return false;
+  }
+  return true;
+}
 
 struct Candidate {
   float score;
@@ -42,7 +59,8 @@ SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary, const T
     : table_(table),
       scores_(vocabulary.scores),
       unknown_(vocabulary.unknown),
-      adds_space_prefix_(vocabulary.adds_space_prefix) {}
+      adds_space_prefix_(vocabulary.adds_space_prefix),
+      words_are_apart_(are_words_apart(table)) {}
 
 void SentencePieceEncoder::encode(std::string_view text, bool opens,
                                   std::vector<Token>& ids) const {
@@ -59,15 +77,24 @@ void SentencePieceEncoder::encode(std::string_view text, bool opens,
     }
     offset += character.bytes;
   }
-  for (std::size_t offset = 0; offset < spaced.size(); offset += kMaxTextBytes) {
-    merge(std::string_view(spaced).substr(offset, kMaxTextBytes), ids);
+
+  Scratch scratch;
+  const std::string_view all = spaced;
+  for (std::size_t begin = 0; begin < all.size();) {
+    std::size_t end = words_are_apart_ ? find_word_start(all, begin + 1) : all.size();
+    end = std::min({end, all.size(), begin + kMaxPieceBytes});
+    merge(all.substr(begin, end - begin), scratch, ids);
+    begin = end;
   }
 }
 
-void SentencePieceEncoder::merge(std::string_view text, std::vector<Token>& ids) const {
-  Scratch scratch{text, {}, {}};
+void SentencePieceEncoder::merge(std::string_view text, Scratch& scratch,
+                                 std::vector<Token>& ids) const {
+  scratch.text = text;
   std::vector<Node>& nodes = scratch.nodes;
   std::vector<Candidate>& heap = scratch.heap;
+  nodes.clear();
+  heap.clear();
   for (std::uint32_t offset = 0; offset < text.size();) {
     const auto bytes = static_cast<std::uint32_t>(character_at(text, offset).bytes);
     const auto index = static_cast<std::uint32_t>(nodes.size());

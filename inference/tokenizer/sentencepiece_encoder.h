@@ -25,7 +25,7 @@ class SentencePieceEncoder : public PlainEncoder {
 
  private:
   struct Scratch;
-  void merge(std::string_view text, std::vector<Token>& ids) const;
+  void merge(std::string_view text, Scratch& scratch, std::vector<Token>& ids) const;
   void queue_pair(std::uint32_t left, Scratch& scratch) const;
   std::optional<Token> find_plain(std::string_view bytes) const;
   void append_bytes(std::string_view bytes, std::vector<Token>& ids) const;
@@ -34,6 +34,8 @@ class SentencePieceEncoder : public PlainEncoder {
   const std::vector<float> scores_;
   const std::optional<Token> unknown_;
   const bool adds_space_prefix_;
+  // No token has a space behind anything but spaces: what is merged ends before the next word.
+  const bool words_are_apart_;
 };
 
 }  // namespace terrace::tokenizer
