@@ -15,9 +15,9 @@
 
 #include "core/block_key.h"
 #include "core/kv_layout.h"
-#include "core/sha256.h"
 #include "core/status.h"
 #include "inference/gguf/gguf_file.h"
+#include "inference/model/llama_config.h"
 
 namespace terrace::inference {
 
@@ -35,17 +35,6 @@ struct ModelOptions {
   Isa isa = Isa::automatic;
   std::function<void(double fraction)> progress;  // of loading; called on the loading thread
 };
-
-struct LlamaConfig {
-  std::uint32_t layers = 0, embedding = 0, feed_forward = 0, heads = 0, kv_heads = 0, head_dim = 0,
-                rope_dims = 0;
-  std::uint32_t context_length = 0, vocabulary = 0;
-  float rms_epsilon = 0, rope_base = 10000, rope_linear_factor = 1;
-};
-
-// Reads and checks the hyper-parameters: invalid_argument that names the key for another
-// architecture, a missing key or an absurd value.
-Result<LlamaConfig> read_llama_config(const gguf::File& file);
 
 // The new tokens of one sequence. The KV of tokens [0, first_position) is already in `blocks`.
 struct SequenceStep {
@@ -79,9 +68,5 @@ class Llama {
   // The same for one sequence with logits of every token: [tokens.size()][vocabulary].
   virtual Status forward_all_logits(const SequenceStep& step, std::span<float> logits) = 0;
 };
-
-// SHA-256 tree hash over the weights and hyper-parameters of a file: the model's part of a space.
-// Uses `threads` threads.
-Digest model_digest(const gguf::File& file, int threads);
 
 }  // namespace terrace::inference
