@@ -17,16 +17,10 @@
 #include "core/kv_layout.h"
 #include "core/sha256.h"
 #include "core/status.h"
+#include "inference/cpu/isa.h"
 #include "inference/gguf/gguf_file.h"
 
 namespace terrace::inference {
-
-enum class Compute { bf16, f32 };
-// `automatic` picks the best one that the processor has.
-enum class Isa { automatic, portable, avx2, avx512, avx512_bf16 };
-
-const char* to_string(Compute compute);
-const char* to_string(Isa isa);
 
 struct ModelOptions {
   Compute compute = Compute::bf16;
