@@ -4,47 +4,29 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
+#include <time.h>
 
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
-#include "core/bytes.h"
+#include "tests/support/gguf_writer.h"
+#include "tests/support/temp_dir.h"
 
 namespace terrace::inference {
 namespace {
 
 class ModelDigest : public testing::Test {
  protected:
-  ModelDigest() {
-    std::string name = (std::filesystem::temp_directory_path() / "terrace-digest-XXXXXX").string();
-    directory_ = ::mkdtemp(name.data());
-    ::setenv("XDG_CACHE_HOME", (directory_ + "/cache").c_str(), 1);
-  }
-  ~ModelDigest() override {
-    ::unsetenv("XDG_CACHE_HOME");
-    std::filesystem::remove_all(directory_);
-  }
+  ModelDigest() { ::setenv("XDG_CACHE_HOME", directory_.file("cache").c_str(), 1); }
+  ~ModelDigest() override { ::unsetenv("XDG_CACHE_HOME"); }
 
-  // A GGUF file without tensors and one text of metadata; `age_s` seconds old.
+  // A GGUF file without tensors and with one text of metadata; `age_s` seconds old.
   std::string write_model(const std::string& name, const std::string& text, int age_s = 3600) {
-    std::string bytes = "GGUF";
-    const auto number = [&](auto value) {
-      bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-    };
-    const auto string = [&](const std::string& value) {
-      number(std::uint64_t{value.size()});
-      bytes += value;
-    };
-    number(std::uint32_t{3});
-    number(std::uint64_t{0});
-    number(std::uint64_t{1});
-    string("general.name");
-    number(std::uint32_t{8});
-    string(text);
-    const std::string path = directory_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << bytes;
+    test_support::GgufWriter writer;
+    writer.add<std::string>("general.name", text);
+    const std::string path = directory_.file(name);
+    EXPECT_TRUE(writer.write(path).ok());
     set_age(path, age_s);
     return path;
   }
@@ -65,12 +47,12 @@ class ModelDigest : public testing::Test {
     std::vector<std::filesystem::path> found;
     std::error_code absent;
     for (const auto& entry :
-         std::filesystem::directory_iterator(directory_ + "/cache/terrace/digests", absent))
+         std::filesystem::directory_iterator(directory_.file("cache/terrace/digests"), absent))
       found.push_back(entry.path());
     return found;
   }
 
-  std::string directory_;
+  test_support::TempDir directory_;
 };
 
 std::vector<std::byte> pattern(std::size_t size) {
@@ -167,7 +149,7 @@ TEST_F(ModelDigest, ACorruptEntryIsMadeAgain) {
 
 TEST_F(ModelDigest, ACacheThatCannotBeWrittenIsNoError) {
   const std::string path = write_model("a.gguf", "weights");
-  std::ofstream(directory_ + "/cache") << "a file where the directory should be";
+  std::ofstream(directory_.file("cache")) << "a file where the directory should be";
   const auto file = gguf::File::open(path);
   ASSERT_TRUE(file);
   EXPECT_EQ(digest_of(path), tree_digest((*file)->bytes(), 1));
