@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "inference/gguf/mapping.h"
 
 namespace terrace::gguf {
 
@@ -72,6 +73,7 @@ class File {
   std::uint64_t size() const;
   // All bytes of the file, for digests.
   std::span<const std::byte> bytes() const;
+  const FileIdentity& identity() const;
 
   // Metadata. Integers of any width are accepted where they fit; nullopt if absent or of another
   // kind.
