@@ -77,14 +77,20 @@ void add_tokenize(CLI::App& app, int& status) {
 
 void add_logits(CLI::App& app, int& status) {
   auto arguments = std::make_shared<LogitsArguments>();
+  auto options = std::make_shared<ModelOptions>();
   CLI::App& command =
       *app.add_subcommand("logits", "Print the logits after the last of some tokens");
-  add_model_options(command, arguments->model, arguments->options);
+  add_model_options(command, arguments->model, *options);
   command.add_option("--tokens", arguments->tokens, "Ids such as 1,2,3, or - for standard input")
       ->required();
   command.add_option("--top", arguments->top, "How many of the highest logits (default 10)");
-  command.callback(
-      [=, &status] { status = run_logits(*arguments, std::cin, std::cout, std::cerr); });
+  command.callback([=, &status] {
+    arguments->compute = options->compute;
+    arguments->kv = options->kv;
+    arguments->threads = options->threads;
+    arguments->isa = options->isa;
+    status = run_logits(*arguments, std::cin, std::cout, std::cerr);
+  });
 }
 
 }  // namespace

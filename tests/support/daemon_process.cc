@@ -1,18 +1,11 @@
 #include "tests/support/daemon_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
 
 #include "core/unique_fd.h"
 
@@ -33,37 +26,19 @@ bool accepts_connections(const std::string& path) {
 
 }  // namespace
 
-DaemonProcess::DaemonProcess(DaemonOptions options) : options_(std::move(options)) {}
-
-DaemonProcess::~DaemonProcess() { kill(); }
-
 Status DaemonProcess::start(std::chrono::seconds limit) {
+  kill();
   std::vector<std::string> arguments = {options_.program, "--data-dir", data_directory(),
                                         "--socket", socket_path()};
   for (const std::string& setting : options_.settings) {
     arguments.push_back("--set");
     arguments.push_back(setting);
   }
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  const std::string log_path = options_.directory + "/terraced.log";
-
-  pid_ = ::fork();
-  if (pid_ < 0) return errno_status(errno, "could not fork");
-  if (pid_ == 0) {
-    const int log_fd = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (log_fd >= 0) {
-      ::dup2(log_fd, 1);
-      ::dup2(log_fd, 2);
-    }
-    ::execv(pointers[0], pointers.data());
-    ::_exit(127);
-  }
+  log_.clear();
+  process_.emplace(arguments);
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!accepts_connections(socket_path())) {
-    int status = 0;
-    if (wait_for_end(poll_interval, &status))
+    if (process_->wait(poll_interval))
       return Status(StatusCode::unavailable, "terraced ended at once:\n" + log());
     if (std::chrono::steady_clock::now() > deadline)
       return Status(StatusCode::deadline_exceeded, "terraced is not ready:\n" + log());
@@ -71,44 +46,22 @@ Status DaemonProcess::start(std::chrono::seconds limit) {
   return {};
 }
 
-bool DaemonProcess::wait_for_end(std::chrono::milliseconds limit, int* status) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (true) {
-    const pid_t ended = ::waitpid(pid_, status, WNOHANG);
-    if (ended == pid_ || (ended < 0 && errno == ECHILD)) {
-      pid_ = -1;
-      return true;
-    }
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(poll_interval);
-  }
-}
-
 int DaemonProcess::stop(std::chrono::seconds limit) {
-  if (pid_ < 0) return -1;
+  if (!process_) return -1;
   signal(SIGTERM);
-  int status = 0;
-  if (wait_for_end(limit, &status)) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const auto status = process_->wait(limit);
   kill();
-  return -1;
+  return status.value_or(-1);
 }
 
 void DaemonProcess::kill() {
-  if (pid_ < 0) return;
-  signal(SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
-  pid_ = -1;
+  if (!process_) return;
+  log_ = process_->errors();
+  process_.reset();
 }
 
 void DaemonProcess::signal(int number) {
-  if (pid_ > 0) ::kill(pid_, number);
-}
-
-std::string DaemonProcess::log() const {
-  std::ifstream file(options_.directory + "/terraced.log");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  if (process_) process_->signal(number);
 }
 
 std::string program_directory() {

@@ -4,28 +4,28 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/status.h"
+#include "tests/support/process.h"
 
 namespace terrace::test_support {
 
 struct DaemonOptions {
   std::string program;                // path of terraced
-  std::string directory;              // for data/, terraced.sock and terraced.log; exists
+  std::string directory;              // for data/ and terraced.sock; exists
   std::vector<std::string> settings;  // each passed on as --set
 };
 
-// Killed, if it still runs, when destroyed.
+// Killed, if it still runs, when destroyed, or when the thread that started it ends. Not
+// thread-safe.
 class DaemonProcess {
  public:
-  explicit DaemonProcess(DaemonOptions options);
-  ~DaemonProcess();
-  DaemonProcess(const DaemonProcess&) = delete;
-  DaemonProcess& operator=(const DaemonProcess&) = delete;
+  explicit DaemonProcess(DaemonOptions options) : options_(std::move(options)) {}
 
-  // Starts it and waits until it accepts connections; its log goes to the end of terraced.log.
+  // Starts it and waits until it accepts connections.
   Status start(std::chrono::seconds limit = std::chrono::seconds(60));
   // SIGTERM, then waits for the drain to end. The exit status, or -1 if it had to be killed at the
   // limit.
@@ -34,17 +34,16 @@ class DaemonProcess {
   void kill();
   void signal(int number);
 
-  pid_t pid() const { return pid_; }
+  // Of the process that was started last.
+  std::string log() const { return log_ + (process_ ? process_->errors() : ""); }
+
   std::string socket_path() const { return options_.directory + "/terraced.sock"; }
   std::string data_directory() const { return options_.directory + "/data"; }
-  std::string log() const;
 
  private:
-  // Whether the process has ended within `limit`; its status in *status.
-  bool wait_for_end(std::chrono::milliseconds limit, int* status);
-
   DaemonOptions options_;
-  pid_t pid_ = -1;
+  std::optional<Process> process_;
+  std::string log_;  // of a process that has ended
 };
 
 // The folder of the running program, where its siblings lie.
