@@ -35,10 +35,14 @@ class EnvironmentVariable {
 class NotRoot {
  public:
   NotRoot() : was_root_(geteuid() == 0) {
-    if (was_root_) EXPECT_EQ(seteuid(65534), 0);
+    if (was_root_) {
+      EXPECT_EQ(seteuid(65534), 0);
+    }
   }
   ~NotRoot() {
-    if (was_root_) EXPECT_EQ(seteuid(0), 0);
+    if (was_root_) {
+      EXPECT_EQ(seteuid(0), 0);
+    }
   }
 
  private:
