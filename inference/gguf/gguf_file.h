@@ -9,11 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <variant>
 #include <vector>
 
 #include "core/status.h"
+#include "inference/gguf/mapping.h"
 
 namespace terrace::gguf {
 
@@ -44,23 +43,27 @@ BlockShape block_shape(TensorType type);
 
 struct Tensor {
   std::string name;
-  TensorType type;
-  std::vector<std::uint64_t> dims;  // dims[0] is contiguous: a matrix is [inputs, outputs]
-  std::span<const std::byte> data;  // inside the mapping
+  TensorType type = TensorType::f32;
+  // 1 to 4, none of them 0; dims[0] is contiguous: a matrix is [inputs, outputs].
+  std::vector<std::uint64_t> dims;
+  // Inside the mapping, rows() * row_bytes() bytes, aligned to 8 at least; empty for a type that is
+  // not known (what such a tensor holds cannot be checked: whoever needs it has to refuse it).
+  std::span<const std::byte> data;
 
-  std::uint64_t rows() const;  // product of dims[1..]
-  std::uint64_t row_bytes() const;
+  std::uint64_t rows() const;       // product of dims[1..]
+  std::uint64_t row_bytes() const;  // 0 for a type that is not known
 };
 
-// Writes the `count` values of consecutive blocks at `data` as floats; count is a multiple of the
-// type's block.
+// Writes the `count` values of consecutive blocks at `data` (any alignment) as floats. The type is
+// known and count a multiple of its block. Thread-safe; the result does not depend on how a tensor
+// is cut into calls.
 void dequantize(TensorType type, const std::byte* data, std::size_t count, float* out);
 
 class File {
  public:
-  // io_error if it cannot be read; invalid_argument (one line that names what is wrong and where)
-  // if it is not a GGUF file, is truncated or malformed. Files without tensors (vocabularies) are
-  // fine.
+  // io_error if it cannot be read or is no regular file; invalid_argument (one line that names the
+  // path, what is wrong and where) if it is not a GGUF file, is truncated or malformed. Files
+  // without tensors (vocabularies) are fine. Everything else is const and thread-safe.
   static Result<std::unique_ptr<File>> open(const std::string& path);
   ~File();
   File(const File&) = delete;
@@ -70,6 +73,7 @@ class File {
   std::uint64_t size() const;
   // All bytes of the file, for digests.
   std::span<const std::byte> bytes() const;
+  const FileIdentity& identity() const;
 
   // Metadata. Integers of any width are accepted where they fit; nullopt if absent or of another
   // kind.

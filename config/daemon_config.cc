@@ -1,0 +1,99 @@
+#include "config/daemon_config.h"
+
+#include <unistd.h>
+
+#include "config/option_reader.h"
+#include "config/paths.h"
+#include "core/default_paths.h"
+
+namespace terrace::config {
+namespace {
+
+constexpr std::uint64_t max_disk_bytes = 1024 * 1024 * gib;  // 1 PiB
+constexpr std::uint64_t min_slab_bytes = 64 * kib;
+constexpr std::uint64_t max_slab_bytes = 1 * gib;
+constexpr std::int64_t max_request_budget_ms = 60'000;
+constexpr std::int64_t max_drain_deadline_s = 3600;
+
+// An arena that does not fit into the machine's memory ends in the kernel's out-of-memory killer.
+std::uint64_t physical_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+}
+
+void read_tiers(OptionReader& options, DaemonConfig& config) {
+  const std::uint64_t memory = physical_memory_bytes();
+  options.bytes("arena.slab", config.arena.slab_bytes, min_slab_bytes, max_slab_bytes);
+  options.bytes("device.capacity", config.device.capacity_bytes, min_slab_bytes, memory);
+  options.choice("device.verify", config.device.verify,
+                 {{"never", DeviceVerify::never},
+                  {"first_use", DeviceVerify::first_use},
+                  {"always", DeviceVerify::always}});
+  options.bytes_or_auto("host.capacity", config.host.capacity_bytes, 0, memory);
+  options.flag("disk.enabled", config.disk.enabled);
+  options.bytes("disk.capacity", config.disk.capacity_bytes, 1 * mib, max_disk_bytes);
+  options.choice("disk.codec", config.disk.codec,
+                 {{"raw", DiskCodec::raw}, {"zstd", DiskCodec::zstd}});
+  options.integer("disk.zstd_level", config.disk.zstd_level, 1, 19);
+  options.choice("disk.ring", config.disk.ring,
+                 {{"auto", DiskRing::automatic},
+                  {"io_uring", DiskRing::io_uring},
+                  {"threads", DiskRing::threads}});
+
+  const std::uint64_t slab = config.arena.slab_bytes;
+  if ((slab & (slab - 1)) != 0)
+    options.problem("arena.slab", "found " + std::to_string(slab) + ", expected a power of two");
+  if (config.device.capacity_bytes < slab)
+    options.problem("device.capacity", "found " + format_bytes(config.device.capacity_bytes) +
+                                           ", expected at least one slab of " + format_bytes(slab));
+  const std::uint64_t host = config.host.capacity_bytes.value_or(0);
+  if (host != 0 && host < slab)
+    options.problem("host.capacity", "found " + format_bytes(host) +
+                                         ", expected 0 or at least one slab of " +
+                                         format_bytes(slab));
+}
+
+void read_limits(OptionReader& options, DaemonLimits& limits) {
+  options.integer("limits.max_sessions", limits.max_sessions, 1u, 100'000u);
+  options.integer("limits.max_keys_per_call", limits.max_keys_per_call, 1u, 1'000'000u);
+  options.integer("limits.max_leases_per_session", limits.max_leases_per_session, 1u, 1'000'000u);
+  options.bytes("limits.max_queued_bytes", limits.max_queued_bytes, 64 * kib, 4 * gib);
+  options.bytes("limits.max_message_bytes", limits.max_message_bytes, 64 * kib, 1 * gib);
+}
+
+}  // namespace
+
+Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::path>& file,
+                                        std::span<const Override> overrides) {
+  Result<std::vector<Entry>> entries = read_entries(file, overrides);
+  if (!entries) return error(entries.error());
+  OptionReader options(std::move(*entries));
+
+  DaemonConfig config;
+  config.socket_path = default_socket_path();
+  config.data_dir = default_data_dir();
+  read_socket_path(options, config.socket_path);
+  options.text("data_dir", config.data_dir);
+  if (config.data_dir.empty()) options.problem("data_dir", "found no text, expected a directory");
+
+  std::int64_t request_budget_ms = config.request_budget.count();
+  std::int64_t drain_deadline_s = config.drain_deadline.count();
+  options.integer("request_budget_ms", request_budget_ms, std::int64_t{1}, max_request_budget_ms);
+  options.integer("drain_deadline_s", drain_deadline_s, std::int64_t{0}, max_drain_deadline_s);
+  config.request_budget = std::chrono::milliseconds(request_budget_ms);
+  config.drain_deadline = std::chrono::seconds(drain_deadline_s);
+
+  read_tiers(options, config);
+  read_limits(options, config.limits);
+  options.choice("log.level", config.log.level,
+                 {{"trace", LogLevel::trace},
+                  {"debug", LogLevel::debug},
+                  {"info", LogLevel::info},
+                  {"warning", LogLevel::warning},
+                  {"error", LogLevel::error}});
+
+  if (Status status = options.finish(); !status.ok()) return error(status);
+  return config;
+}
+
+}  // namespace terrace::config

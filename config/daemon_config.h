@@ -1,0 +1,79 @@
+// The options of terraced. config/terraced.toml is the same list with a comment each.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "config/source.h"
+#include "core/bytes.h"
+#include "core/status.h"
+
+namespace terrace::config {
+
+// When a sealed block of the device arena, which workers can write to, is checked against its
+// checksum.
+enum class DeviceVerify { never, first_use, always };
+enum class DiskCodec { raw, zstd };
+// `automatic`: io_uring where the kernel allows it, else threads.
+enum class DiskRing { automatic, io_uring, threads };
+enum class LogLevel { trace, debug, info, warning, error };
+
+struct DeviceOptions {
+  std::uint64_t capacity_bytes = 1 * gib;
+  DeviceVerify verify = DeviceVerify::first_use;
+};
+
+struct HostOptions {
+  // Nothing ("auto"): 1 GiB beside a device with memory of its own, no host tier where device
+  // memory is host memory. 0: no host tier.
+  std::optional<std::uint64_t> capacity_bytes;
+};
+
+struct ArenaOptions {
+  std::uint64_t slab_bytes = 64 * mib;
+};
+
+struct DiskOptions {
+  bool enabled = true;
+  std::uint64_t capacity_bytes = 8 * gib;
+  DiskCodec codec = DiskCodec::raw;
+  int zstd_level = 1;
+  DiskRing ring = DiskRing::automatic;
+};
+
+struct DaemonLimits {
+  std::uint32_t max_sessions = 256;
+  std::uint32_t max_keys_per_call = 16384;
+  std::uint32_t max_leases_per_session = 4096;
+  std::uint64_t max_queued_bytes = 64 * mib;   // answers that a session has not read
+  std::uint64_t max_message_bytes = 16 * mib;  // one call
+};
+
+struct LogOptions {
+  LogLevel level = LogLevel::info;
+};
+
+struct DaemonConfig {
+  std::string socket_path;  // default_socket_path() unless set
+  std::string data_dir;     // default_data_dir() unless set
+  std::chrono::milliseconds request_budget{200};
+  std::chrono::seconds drain_deadline{30};
+  DeviceOptions device;
+  HostOptions host;
+  ArenaOptions arena;
+  DiskOptions disk;
+  DaemonLimits limits;
+  LogOptions log;
+};
+
+// The defaults, then the file if one is given, then the overrides. invalid_argument with every
+// problem in one line, "FILE:LINE: KEY: found …, expected …" each; io_error if the file cannot be
+// read.
+Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::path>& file,
+                                        std::span<const Override> overrides);
+
+}  // namespace terrace::config

@@ -1,0 +1,199 @@
+#include "config/option_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "core/bytes.h"
+
+namespace terrace::config {
+namespace {
+
+// More than this many mistakes are one mistake: the wrong file.
+constexpr std::size_t max_problems_shown = 8;
+
+std::string in_people_s_bytes(std::uint64_t bytes) {
+  return bytes == 0 ? "0" : format_bytes(bytes);
+}
+
+// Does `key` lie in the section `section`?
+bool lies_in(std::string_view key, std::string_view section) {
+  return key.size() > section.size() && key.starts_with(section) && key[section.size()] == '.';
+}
+
+// How many letters must change to make one word of the other.
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t substituted = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+const Entry* OptionReader::take(std::string_view key) {
+  known_keys_.emplace_back(key);
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& candidate) { return candidate.key == key; });
+  return entry == entries_.end() ? nullptr : &*entry;
+}
+
+void OptionReader::mismatch(const Entry& entry, std::string_view expected) {
+  problems_.push_back(entry.where + ": found " + describe(entry.value) + ", expected " +
+                      std::string(expected));
+}
+
+void OptionReader::problem(std::string_view key, std::string_view what) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& candidate) { return candidate.key == key; });
+  problems_.push_back((entry == entries_.end() ? std::string(key) : entry->where) + ": " +
+                      std::string(what));
+}
+
+void OptionReader::flag(std::string_view key, bool& field) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return;
+  if (const bool* value = std::get_if<bool>(&entry->value))
+    field = *value;
+  else
+    mismatch(*entry, "true or false");
+}
+
+void OptionReader::text(std::string_view key, std::string& field) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return;
+  const auto* value = std::get_if<std::string>(&entry->value);
+  if (value != nullptr && value->find('\0') == std::string::npos)
+    field = *value;
+  else
+    mismatch(*entry, "text in quotes");
+}
+
+void OptionReader::number(std::string_view key, double& field, double minimum, double maximum) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return;
+  double value = std::nan("");
+  if (const auto* real = std::get_if<double>(&entry->value)) value = *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&entry->value))
+    value = static_cast<double>(*whole);
+  if (value >= minimum && value <= maximum) {
+    field = value;
+    return;
+  }
+  std::ostringstream expected;
+  expected << "a number from " << minimum << " to " << maximum;
+  mismatch(*entry, expected.str());
+}
+
+std::optional<std::int64_t> OptionReader::read_integer(std::string_view key, std::int64_t minimum,
+                                                       std::int64_t maximum) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return std::nullopt;
+  const auto* value = std::get_if<std::int64_t>(&entry->value);
+  if (value != nullptr && *value >= minimum && *value <= maximum) return *value;
+  mismatch(*entry,
+           "a whole number from " + std::to_string(minimum) + " to " + std::to_string(maximum));
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> OptionReader::check_bytes(const Entry& entry, std::uint64_t minimum,
+                                                       std::uint64_t maximum,
+                                                       std::string_view alternative) {
+  std::optional<std::uint64_t> bytes;
+  if (const auto* number = std::get_if<std::int64_t>(&entry.value); number && *number >= 0)
+    bytes = static_cast<std::uint64_t>(*number);
+  if (const auto* written = std::get_if<std::string>(&entry.value))
+    if (const Result<std::uint64_t> parsed = parse_bytes(*written)) bytes = *parsed;
+  if (bytes && *bytes >= minimum && *bytes <= maximum) return bytes;
+  mismatch(entry, "a size from " + in_people_s_bytes(minimum) + " to " +
+                      in_people_s_bytes(maximum) + ", such as \"512MiB\"" +
+                      std::string(alternative));
+  return std::nullopt;
+}
+
+void OptionReader::bytes(std::string_view key, std::uint64_t& field, std::uint64_t minimum,
+                         std::uint64_t maximum) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return;
+  if (const auto found = check_bytes(*entry, minimum, maximum, "")) field = *found;
+}
+
+void OptionReader::bytes_or_auto(std::string_view key, std::optional<std::uint64_t>& field,
+                                 std::uint64_t minimum, std::uint64_t maximum) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return;
+  const auto* word = std::get_if<std::string>(&entry->value);
+  if (word != nullptr && *word == "auto")
+    field = std::nullopt;
+  else if (const auto found = check_bytes(*entry, minimum, maximum, ", or \"auto\""))
+    field = found;
+}
+
+std::optional<std::size_t> OptionReader::read_choice(std::string_view key,
+                                                     const std::vector<std::string_view>& names) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return std::nullopt;
+  if (const auto* word = std::get_if<std::string>(&entry->value)) {
+    const auto found = std::find(names.begin(), names.end(), *word);
+    if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  }
+  std::string expected = "one of";
+  for (std::string_view name : names)
+    expected += (name == names.front() ? " \"" : ", \"") + std::string(name) + "\"";
+  mismatch(*entry, expected);
+  return std::nullopt;
+}
+
+Status OptionReader::finish() {
+  for (const Entry& entry : entries_) {
+    const auto is_known = [&](std::string_view key) {
+      return std::find(known_keys_.begin(), known_keys_.end(), key) != known_keys_.end();
+    };
+    if (is_known(entry.key)) continue;
+    const bool names_section =
+        std::any_of(known_keys_.begin(), known_keys_.end(),
+                    [&](const std::string& key) { return lies_in(key, entry.key); });
+    if (names_section) {
+      if (!std::holds_alternative<Section>(entry.value))
+        mismatch(entry, "a section [" + entry.key + "]");
+      continue;
+    }
+    // What lies in an unknown section, or below an option, is not reported again.
+    const bool lies_in_reported =
+        std::any_of(entries_.begin(), entries_.end(), [&](const Entry& other) {
+          return lies_in(entry.key, other.key) &&
+                 (is_known(other.key) ||
+                  std::none_of(known_keys_.begin(), known_keys_.end(),
+                               [&](const std::string& key) { return lies_in(key, other.key); }));
+        });
+    if (lies_in_reported) continue;
+    std::string what = entry.where + ": unknown key";
+    const auto nearest = std::min_element(
+        known_keys_.begin(), known_keys_.end(), [&](const std::string& a, const std::string& b) {
+          return edit_distance(a, entry.key) < edit_distance(b, entry.key);
+        });
+    constexpr std::size_t furthest_typo = 3;
+    if (nearest != known_keys_.end() && edit_distance(*nearest, entry.key) <= furthest_typo)
+      what += ", expected perhaps " + *nearest;
+    else
+      what += ", expected one that the commented example lists";
+    problems_.push_back(what);
+  }
+  if (problems_.empty()) return {};
+  std::string message;
+  for (std::size_t i = 0; i < problems_.size() && i < max_problems_shown; ++i)
+    message += (i == 0 ? "" : "; ") + problems_[i];
+  if (problems_.size() > max_problems_shown)
+    message += "; and " + std::to_string(problems_.size() - max_problems_shown) + " more";
+  return Status(StatusCode::invalid_argument, message);
+}
+
+}  // namespace terrace::config

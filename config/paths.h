@@ -1,0 +1,13 @@
+// Options that more than one program has.
+#pragma once
+
+#include <string>
+
+#include "config/option_reader.h"
+
+namespace terrace::config {
+
+// "socket": a path that fits into a socket address, or a problem.
+void read_socket_path(OptionReader& options, std::string& socket_path);
+
+}  // namespace terrace::config

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# The same set-up as quickstart.sh, then every test: as built for development, under the sanitizers,
+# and quickstart.sh itself.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: deploy/test.sh [--preset dev|asan-ubsan|tsan]... [--no-quickstart] [--help]
+
+  --preset P        only these presets (may be given several times), and no quickstart
+  --no-quickstart   leave out deploy/quickstart.sh
+
+The last line is "N passed, N failed, N skipped".
+TEXT
+}
+
+# shellcheck source=deploy/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=deploy/lib/install_packages.sh
+source "$TERRACE_ROOT/deploy/lib/install_packages.sh"
+# shellcheck source=deploy/lib/build.sh
+source "$TERRACE_ROOT/deploy/lib/build.sh"
+# shellcheck source=deploy/lib/fetch_model.sh
+source "$TERRACE_ROOT/deploy/lib/fetch_model.sh"
+
+presets=()
+with_quickstart=true
+while (($# > 0)); do
+  case $1 in
+    --preset)
+      (($# >= 2)) || die "--preset needs a name"
+      presets+=("$2")
+      with_quickstart=false
+      shift
+      ;;
+    --no-quickstart) with_quickstart=false ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *) die "unknown option '$1'; --help lists what there is" ;;
+  esac
+  shift
+done
+if ((${#presets[@]} == 0)); then presets=(dev asan-ubsan tsan); fi
+
+# Tests that run a real model are for an optimized build: a sanitizer makes them take minutes and shows
+# nothing that the tiny models do not show.
+readonly SANITIZER_EXCLUDE='DemoModel|demo_model'
+
+# run_preset PRESET : builds and tests it, adds up its results.
+passed=0
+failed=0
+skipped=0
+summary=()
+run_preset() {
+  local preset=$1 started=$SECONDS log=$TERRACE_ROOT/build/$1/test.log status=0
+  local options=()
+  case $preset in
+    asan-ubsan)
+      options=(--exclude-regex "$SANITIZER_EXCLUDE")
+      export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1
+      ;;
+    tsan)
+      options=(--exclude-regex "$SANITIZER_EXCLUDE")
+      export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+      ;;
+  esac
+  build_preset "$preset"
+  say "testing $preset"
+  (cd "$TERRACE_ROOT" && ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error \
+    "${options[@]}") </dev/null 2>&1 | tee "$log" || status=$?
+
+  local total failures skips
+  total=$(sed -nE 's/^[0-9]+% tests passed, [0-9]+ tests failed out of ([0-9]+)$/\1/p' "$log")
+  failures=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of [0-9]+$/\1/p' "$log")
+  skips=$(grep -cE '\*\*\*(Skipped|Not Run)' "$log" || true)
+  if [[ -z $total ]]; then # ctest itself failed
+    total=1 failures=1
+  elif ((status != 0 && failures == 0)); then
+    failures=1
+  fi
+  passed=$((passed + total - failures - skips))
+  failed=$((failed + failures))
+  skipped=$((skipped + skips))
+  summary+=("$preset: $((total - failures - skips)) passed, $failures failed, $skips skipped in $(format_seconds $((SECONDS - started)))")
+}
+
+run_quickstart() {
+  local started=$SECONDS status=0
+  "$TERRACE_ROOT/deploy/quickstart.sh" </dev/null || status=$?
+  if ((status == 0)); then
+    passed=$((passed + 1))
+    summary+=("quickstart: passed in $(format_seconds $((SECONDS - started)))")
+  else
+    failed=$((failed + 1))
+    summary+=("quickstart: failed with $status")
+  fi
+}
+
+trap clean_up_fetch EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+install_packages "${TERRACE_BUILD_PACKAGES[@]}" "${TERRACE_TEST_PACKAGES[@]}"
+if ! fetch_demo_model; then
+  warn "there is no demo model: tests that need it are skipped, and so is quickstart.sh"
+  with_quickstart=false
+fi
+for preset in "${presets[@]}"; do run_preset "$preset"; done
+if $with_quickstart; then run_quickstart; fi
+
+echo
+say "all in $(format_seconds $SECONDS)"
+printf '%s\n' "${summary[@]}"
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0))

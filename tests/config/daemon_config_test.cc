@@ -1,0 +1,294 @@
+#include "config/daemon_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <regex>
+#include <sstream>
+#include <vector>
+
+#include "core/default_paths.h"
+#include "tests/config/config_file.h"
+
+namespace terrace::config {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Result<DaemonConfig> load(const ConfigFile& file) { return load_daemon_config(file.path(), {}); }
+
+// What is said of a file with this text, without the directory that it lies in.
+std::string message_for(const std::string& text) {
+  const ConfigFile file(text);
+  const auto config = load(file);
+  if (config) return "no error";
+  EXPECT_EQ(config.error().code(), StatusCode::invalid_argument);
+  std::string message = config.error().message();
+  const std::string prefix = file.directory().string() + "/";
+  for (std::size_t at; (at = message.find(prefix)) != std::string::npos;)
+    message.erase(at, prefix.size());
+  return message;
+}
+
+Result<DaemonConfig> load_with(std::initializer_list<const char*> settings) {
+  std::vector<Override> overrides;
+  for (const char* setting : settings) {
+    auto option = Override::set(setting);
+    if (!option) return error(option.error());
+    overrides.push_back(std::move(*option));
+  }
+  return load_daemon_config(std::nullopt, overrides);
+}
+
+std::string message_with(std::initializer_list<const char*> settings) {
+  const auto config = load_with(settings);
+  return config ? "no error" : config.error().message();
+}
+
+TEST(DaemonConfig, DefaultsNeedNoFile) {
+  const auto config = load_daemon_config(std::nullopt, {});
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->socket_path, default_socket_path());
+  EXPECT_EQ(config->data_dir, default_data_dir());
+  EXPECT_EQ(config->request_budget.count(), 200);
+  EXPECT_EQ(config->device.capacity_bytes, 1 * gib);
+  EXPECT_EQ(config->host.capacity_bytes, std::nullopt);
+  EXPECT_EQ(config->disk.capacity_bytes, 8 * gib);
+}
+
+// The example is what people copy: it must load, and say what happens without it.
+TEST(DaemonConfig, ExampleEqualsTheDefaults) {
+  const auto example =
+      load_daemon_config(std::filesystem::path(TERRACE_CONFIG_DIR) / "terraced.toml", {});
+  ASSERT_TRUE(example) << example.error().to_string();
+  const DaemonConfig defaults = *load_daemon_config(std::nullopt, {});
+  EXPECT_EQ(example->socket_path, defaults.socket_path);
+  EXPECT_EQ(example->data_dir, defaults.data_dir);
+  EXPECT_EQ(example->request_budget, defaults.request_budget);
+  EXPECT_EQ(example->drain_deadline, defaults.drain_deadline);
+  EXPECT_EQ(example->device.capacity_bytes, defaults.device.capacity_bytes);
+  EXPECT_EQ(example->device.verify, defaults.device.verify);
+  EXPECT_EQ(example->host.capacity_bytes, defaults.host.capacity_bytes);
+  EXPECT_EQ(example->arena.slab_bytes, defaults.arena.slab_bytes);
+  EXPECT_EQ(example->disk.enabled, defaults.disk.enabled);
+  EXPECT_EQ(example->disk.capacity_bytes, defaults.disk.capacity_bytes);
+  EXPECT_EQ(example->disk.codec, defaults.disk.codec);
+  EXPECT_EQ(example->disk.zstd_level, defaults.disk.zstd_level);
+  EXPECT_EQ(example->disk.ring, defaults.disk.ring);
+  EXPECT_EQ(example->limits.max_sessions, defaults.limits.max_sessions);
+  EXPECT_EQ(example->limits.max_keys_per_call, defaults.limits.max_keys_per_call);
+  EXPECT_EQ(example->limits.max_leases_per_session, defaults.limits.max_leases_per_session);
+  EXPECT_EQ(example->limits.max_queued_bytes, defaults.limits.max_queued_bytes);
+  EXPECT_EQ(example->limits.max_message_bytes, defaults.limits.max_message_bytes);
+  EXPECT_EQ(example->log.level, defaults.log.level);
+}
+
+TEST(DaemonConfig, ReadsEveryOption) {
+  const ConfigFile file(R"(
+socket = "/tmp/a.sock"
+data_dir = "/tmp/data"
+request_budget_ms = 50
+drain_deadline_s = 5
+device = {capacity = "128MiB", verify = "always"}
+host.capacity = 134217728
+arena.slab = "1MiB"
+[disk]
+enabled = false
+capacity = "2GiB"
+codec = "zstd"
+zstd_level = 3
+ring = "threads"
+[limits]
+max_sessions = 2
+max_keys_per_call = 3
+max_leases_per_session = 4
+max_queued_bytes = "1MiB"
+max_message_bytes = 1048576
+[log]
+level = "debug"
+)");
+  const auto config = load(file);
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->socket_path, "/tmp/a.sock");
+  EXPECT_EQ(config->data_dir, "/tmp/data");
+  EXPECT_EQ(config->request_budget.count(), 50);
+  EXPECT_EQ(config->drain_deadline.count(), 5);
+  EXPECT_EQ(config->device.capacity_bytes, 128 * mib);
+  EXPECT_EQ(config->device.verify, DeviceVerify::always);
+  EXPECT_EQ(config->host.capacity_bytes, 128 * mib);
+  EXPECT_EQ(config->arena.slab_bytes, 1 * mib);
+  EXPECT_FALSE(config->disk.enabled);
+  EXPECT_EQ(config->disk.capacity_bytes, 2 * gib);
+  EXPECT_EQ(config->disk.codec, DiskCodec::zstd);
+  EXPECT_EQ(config->disk.zstd_level, 3);
+  EXPECT_EQ(config->disk.ring, DiskRing::threads);
+  EXPECT_EQ(config->limits.max_sessions, 2u);
+  EXPECT_EQ(config->limits.max_keys_per_call, 3u);
+  EXPECT_EQ(config->limits.max_leases_per_session, 4u);
+  EXPECT_EQ(config->limits.max_queued_bytes, 1 * mib);
+  EXPECT_EQ(config->limits.max_message_bytes, 1 * mib);
+  EXPECT_EQ(config->log.level, LogLevel::debug);
+}
+
+TEST(DaemonConfig, UnknownKeyNamesFileLineAndWhatWasMeant) {
+  EXPECT_EQ(message_for("[device]\n\ncapcity = 1\n"),
+            "test.toml:3: device.capcity: unknown key, expected perhaps device.capacity");
+  EXPECT_EQ(message_for("wibble = 1"),
+            "test.toml:1: wibble: unknown key, expected one that the commented example lists");
+}
+
+TEST(DaemonConfig, UnknownSectionIsReportedOnce) {
+  EXPECT_EQ(message_for("\n[kubernetes]\npods = 1\nnodes.west = 2\n"),
+            "test.toml:2: kubernetes: unknown key, expected one that the commented example lists");
+}
+
+TEST(DaemonConfig, WrongTypeSaysWhatWasFoundAndExpected) {
+  EXPECT_EQ(message_for("[disk]\nenabled = \"yes\""),
+            "test.toml:2: disk.enabled: found the text 'yes', expected true or false");
+  EXPECT_EQ(message_for("request_budget_ms = 1.5"),
+            "test.toml:1: request_budget_ms: found the number 1.5, expected a whole number from 1 "
+            "to 60000");
+  EXPECT_EQ(message_for("socket = [1]"),
+            "test.toml:1: socket: found a list, expected text in quotes");
+  EXPECT_EQ(message_for("device = 5"),
+            "test.toml:1: device: found the number 5, expected a section [device]");
+  EXPECT_EQ(message_for("[device.capacity]\nbytes = 5"),
+            "test.toml:1: device.capacity: found a section, expected a size from 64 KiB to " +
+                format_bytes(static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                             static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE))) +
+                ", such as \"512MiB\"");
+  EXPECT_EQ(message_for("[device]\nverify = \"sometimes\""),
+            "test.toml:2: device.verify: found the text 'sometimes', expected one of \"never\", "
+            "\"first_use\", \"always\"");
+}
+
+TEST(DaemonConfig, AbsurdValuesAreRefused) {
+  // More memory than any machine has, none at all, a negative size, no size.
+  for (const char* size : {"\"900TiB\"", "0", "-1", "\"much\"", "\"99999999999999999999GiB\""})
+    EXPECT_THAT(message_for(std::string("device.capacity = ") + size),
+                AllOf(StartsWith("test.toml:1: device.capacity: found "),
+                      HasSubstr("expected a size from")))
+        << size;
+  EXPECT_THAT(message_for("request_budget_ms = 0"), HasSubstr("from 1 to 60000"));
+  EXPECT_THAT(message_for("request_budget_ms = 99999999999999999"), HasSubstr("from 1 to 60000"));
+  EXPECT_THAT(message_for("limits.max_sessions = 0"), HasSubstr("from 1 to 100000"));
+  EXPECT_THAT(message_for("limits.max_sessions = 4294967297"), HasSubstr("from 1 to 100000"));
+  EXPECT_THAT(message_for("disk.zstd_level = 20"), HasSubstr("from 1 to 19"));
+  EXPECT_THAT(message_for("data_dir = ''"), HasSubstr("expected a directory"));
+  EXPECT_THAT(message_for("socket = ''"), HasSubstr("expected the path of a socket"));
+  EXPECT_THAT(message_for("socket = '/" + std::string(200, 'x') + "'"),
+              HasSubstr("found a path of 201 bytes, expected at most 107"));
+  EXPECT_THAT(message_for("data_dir = \"a\\u0000b\""), HasSubstr("expected text"));
+}
+
+TEST(DaemonConfig, OptionsMustAgreeWithEachOther) {
+  EXPECT_EQ(message_for("arena.slab = \"256MiB\"\ndevice.capacity = \"128MiB\""),
+            "test.toml:2: device.capacity: found 128 MiB, expected at least one slab of 256 MiB");
+  EXPECT_EQ(message_for("host.capacity = \"1MiB\""),
+            "test.toml:1: host.capacity: found 1 MiB, expected 0 or at least one slab of 64 MiB");
+  EXPECT_EQ(message_for("arena.slab = 100000"), "test.toml:1: arena.slab: found 100000, expected a power of two");
+}
+
+TEST(DaemonConfig, HostCapacityCanBeOffAutoOrASize) {
+  EXPECT_EQ(load_with({"host.capacity=0"})->host.capacity_bytes, 0u);
+  EXPECT_EQ(load_with({"host.capacity=auto"})->host.capacity_bytes, std::nullopt);
+  EXPECT_EQ(load_with({"host.capacity=64MiB"})->host.capacity_bytes, 64 * mib);
+  EXPECT_THAT(message_with({"host.capacity=many"}), EndsWith("or \"auto\""));
+}
+
+TEST(DaemonConfig, WhatDoesNotParseNamesTheLine) {
+  EXPECT_THAT(message_for("[device]\ncapacity = = 1\n"),
+              StartsWith("test.toml:2: does not parse: "));
+  EXPECT_THAT(message_for("[device]\nverify = \"never\"\nverify = \"always\"\n"),
+              StartsWith("test.toml:3: does not parse: "));
+  EXPECT_THAT(message_for("\x7f"
+                          "ELF\x01\x02"),
+              StartsWith("test.toml:1: does not parse: "));
+}
+
+TEST(DaemonConfig, SeveralProblemsAreOneLine) {
+  const std::string message = message_for("wibble = 1\n[disk]\nenabled = 1\n[log]\nlevel = 3\n");
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("test.toml:1: wibble"), HasSubstr("test.toml:3: disk.enabled"),
+                    HasSubstr("test.toml:5: log.level"), Not(HasSubstr("\n"))));
+}
+
+TEST(DaemonConfig, FileThatCannotBeReadIsAnIoError) {
+  const ConfigFile file("");
+  const auto absent = load_daemon_config(file.directory() / "absent.toml", {});
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code(), StatusCode::io_error);
+  EXPECT_THAT(absent.error().message(), AllOf(HasSubstr("absent.toml"), HasSubstr("No such file")));
+  const auto directory = load_daemon_config(file.directory(), {});
+  ASSERT_FALSE(directory);
+  EXPECT_THAT(directory.error().message(), HasSubstr("is a directory"));
+  EXPECT_THAT(message_for(std::string(max_config_file_bytes + 1, '#')),
+              HasSubstr("larger than 1 MiB"));
+}
+
+TEST(DaemonConfig, EveryKeyOfTheExampleIsCheckedUnderItsOwnLine) {
+  std::ifstream example(std::filesystem::path(TERRACE_CONFIG_DIR) / "terraced.toml");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(example, line);)
+    lines.push_back(std::regex_replace(line, std::regex("^# (\\w+ = \")"), "$1"));
+  ASSERT_GT(lines.size(), 20u);
+  std::size_t keys = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::smatch key;
+    if (!std::regex_search(lines[i], key, std::regex("^(\\w+) = "))) continue;
+    ++keys;
+    std::string text;
+    for (std::size_t j = 0; j < lines.size(); ++j)
+      text += (j == i ? key[1].str() + " = 1979-05-27" : lines[j]) + "\n";
+    EXPECT_THAT(message_for(text),
+                AllOf(StartsWith("test.toml:" + std::to_string(i + 1) + ": "),
+                      HasSubstr(key[1].str() + ": found a date or time, expected ")));
+  }
+  EXPECT_GE(keys, 19u);
+}
+
+TEST(DaemonConfig, OverridesWinOverTheFileAndLaterOnesWin) {
+  const ConfigFile file("[device]\ncapacity = \"64MiB\"\nverify = \"never\"\n");
+  const std::vector<Override> overrides = {*Override::set("device.capacity=128MiB"),
+                                           *Override::set("device.capacity=256MiB"),
+                                           Override::flag("--data-dir", "data_dir", "123")};
+  const auto config = load_daemon_config(file.path(), overrides);
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->device.capacity_bytes, 256 * mib);
+  EXPECT_EQ(config->device.verify, DeviceVerify::never);
+  EXPECT_EQ(config->data_dir, "123");
+}
+
+TEST(DaemonConfig, OverrideValuesAreTomlOrBareWords) {
+  EXPECT_EQ(load_with({"disk.enabled=false"})->disk.enabled, false);
+  EXPECT_EQ(load_with({"request_budget_ms=7"})->request_budget.count(), 7);
+  EXPECT_EQ(load_with({"device.verify=always"})->device.verify, DeviceVerify::always);
+  EXPECT_EQ(load_with({"device.verify=\"always\""})->device.verify, DeviceVerify::always);
+  EXPECT_EQ(load_with({"socket=/tmp/with=equals"})->socket_path, "/tmp/with=equals");
+  EXPECT_EQ(load_with({"device={verify='always'}"})->device.verify, DeviceVerify::always);
+}
+
+TEST(DaemonConfig, OverrideProblemsNameTheFlag) {
+  EXPECT_EQ(message_with({"disk.enabled=maybe"}),
+            "--set disk.enabled: found the text 'maybe', expected true or false");
+  EXPECT_EQ(message_with({"disc.enabled=true"}),
+            "--set disc.enabled: unknown key, expected perhaps disk.enabled");
+  EXPECT_EQ(message_with({"device={verfy='always'}"}),
+            "--set device: device.verfy: unknown key, expected perhaps device.verify");
+  EXPECT_THAT(message_with({"log.level=\"info"}), StartsWith("--set log.level: does not parse: "));
+  for (const char* malformed : {"", "disk.enabled", "=1", ".a=1", "a..b=1", "a b=1"})
+    EXPECT_THAT(message_with({malformed}),
+                AllOf(StartsWith("--set: found '"), HasSubstr("expected key=value")))
+        << malformed;
+  // A second key cannot be smuggled in behind a line break.
+  EXPECT_THAT(message_with({"request_budget_ms=1\ndisk.enabled=false"}),
+              StartsWith("--set request_budget_ms: found the text"));
+}
+
+}  // namespace
+}  // namespace terrace::config
