@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/block_key.h"
+#include "core/default_paths.h"
 #include "core/space.h"
 #include "core/status.h"
 #include "core/tier.h"
@@ -21,15 +22,14 @@ namespace terrace::client {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Where terraced listens unless told otherwise: $TERRACE_SOCKET, else /run/terrace/terraced.sock
-// for root, else $XDG_RUNTIME_DIR/terrace/terraced.sock.
-std::string default_socket_path();
+using terrace::default_socket_path;
 
 struct ClientOptions {
   std::string socket_path;  // empty: default_socket_path()
   std::string client_name;  // shows in the daemon's log
-  // Called on the connection's thread when it comes (empty text) or goes (why). Must not call the
-  // client.
+  // Called on the connection's thread when the daemon comes (empty text) or goes, with the reason:
+  // once when the first attempt fails, when a connection is lost, and when the daemon stops
+  // answering. Must not call the client.
   std::function<void(bool connected, const std::string& why)> on_change;
 };
 
@@ -81,18 +81,20 @@ class Space {
                               Deadline deadline) = 0;
 
   // Holds the leading run of `keys` in the device tier, loading what is lower. What loads slower
-  // than `prefill_tokens_per_second` is left out. After an error the lease is released, also if the
-  // answer comes later.
+  // than `prefill_tokens_per_second` is left out. After an error this call holds nothing, also if
+  // the daemon's answer comes later; what the lease held before, it still holds.
   virtual Result<std::vector<AcquiredBlock>> acquire(LeaseId lease, std::span<const BlockKey> keys,
                                                      double prefill_tokens_per_second,
                                                      Deadline deadline) = 0;
 
-  // Zeroed slots to write to: one a key and `unnamed` more, or fewer if the arena is full.
+  // Zeroed slots to write to: one a key and `unnamed` more, or fewer if the arena is full. Errors
+  // as with acquire.
   virtual Result<std::vector<Slot>> reserve(LeaseId lease, std::span<const BlockKey> keys,
                                             std::size_t unnamed, Deadline deadline) = 0;
 
-  // Checksums the slots and makes them matchable, without waiting. The slots must not change any
-  // more.
+  // Checksums the slots and makes them matchable, without waiting. The slots, which this lease must
+  // have reserved, must not change any more. Dropped without a word if their session is gone or the
+  // daemon takes in seals slower than they come: then they are only not cached.
   virtual void seal(LeaseId lease, std::vector<SealBlock> blocks) = 0;
 
   // Ends a lease, without waiting: this process no longer touches its slots.
@@ -109,8 +111,9 @@ class Client {
   virtual ~Client() = default;
 
   virtual bool connected() const = 0;
-  // Waits until connected (arenas mapped and populated), or unavailable / deadline_exceeded with
-  // the reason.
+  // Waits until connected (arenas mapped and populated). unavailable, with the reason, as soon as
+  // the very first attempt has failed; after that, a client waits for the daemon until the deadline
+  // only if it has been connected once. deadline_exceeded if it took too long.
   virtual Status wait_connected(Deadline deadline) = 0;
 
   // Opens a space now and on every later connection. Never fails for want of a daemon.

@@ -28,9 +28,12 @@
 #include "core/tier.h"
 #include "storage/device/accelerator.h"
 #include "storage/disk/disk_tier.h"
+#include "storage/ids.h"
 
 namespace terrace::storage {
 
+// When a device block that a session other than its sealer acquires is checked against its
+// checksum. first_use: once, unless a write to disk has checked it already.
 enum class DeviceVerify { never, first_use, always };
 
 struct CacheOptions {
@@ -41,13 +44,6 @@ struct CacheOptions {
   double clean_fraction = 0.1;
   DeviceVerify device_verify = DeviceVerify::first_use;
 };
-
-using SpaceId = std::uint32_t;
-using SessionId = std::uint64_t;
-using LeaseId = std::uint64_t;  // chosen by the client, unique within its session
-
-// Offset of a slot in the device arena.
-using SlotOffset = std::uint64_t;
 
 struct MatchResult {
   std::vector<BlockState> blocks;    // one a key
@@ -85,20 +81,31 @@ enum class SealOutcome : std::uint8_t {
   sealed,     // matchable from now on
   duplicate,  // the same block was there already; the slot stays the lease's own until it is
               // released
-  invalid,    // not a slot reserved by this lease, or a wrong number of tokens
+  invalid,    // not a slot reserved by this lease, a wrong number of tokens, a parent that no match
+              // can reach, or the cache is draining; the slot stays the lease's own
 };
 
 struct TierStats {
   std::uint64_t capacity_bytes = 0, used_bytes = 0, blocks = 0;
   std::uint64_t hits = 0;    // blocks acquired that match found here
-  std::uint64_t misses = 0;  // blocks acquired, or found missing by a reserve, that were not here
-  std::uint64_t promotions = 0, demotions = 0, evictions = 0, failures = 0, corruptions = 0;
+  std::uint64_t misses = 0;  // blocks acquired, or found missing by a reserve, that were not here,
+                             // and loads from here that failed
+  std::uint64_t promotions = 0;   // blocks copied from here upwards
+  std::uint64_t demotions = 0;    // blocks copied from here downwards
+  std::uint64_t evictions = 0;    // copies dropped from here to make room
+  std::uint64_t failures = 0;     // reads, writes and copies from or to here that failed
+  std::uint64_t corruptions = 0;  // copies dropped from here because they did not verify
 };
 
 struct CacheStats {
   std::array<TierStats, tier_count> tiers{};
-  std::uint64_t sessions = 0, leases = 0, reserved_slots = 0, quarantined_slots = 0,
-                pending_blocks = 0, spaces = 0;
+  std::uint64_t sessions = 0, leases = 0, reserved_slots = 0, pending_blocks = 0, spaces = 0;
+  // Slots that nobody may use now: reserved by abandoned sessions, or did not verify and somebody
+  // could still touch them.
+  std::uint64_t quarantined_slots = 0;
+  // Blocks without any copy that are known because of their descendants.
+  std::uint64_t holes = 0;
+  std::uint64_t declined_loads = 0;  // blocks left out because recomputing them is faster
 };
 
 struct BlockInfo {
@@ -107,8 +114,8 @@ struct BlockInfo {
   std::vector<Token> tokens;
   std::array<bool, tier_count> tiers{};
   std::uint32_t holders = 0;  // leases
-  std::uint64_t recency = 0;
-  std::uint64_t bytes = 0;  // of its payload
+  std::uint64_t recency = 0;  // of its last use: about milliseconds since 1970
+  std::uint64_t bytes = 0;    // of its payload
 };
 
 struct BlockPage {
@@ -152,12 +159,14 @@ class TieredCache {
   MatchResult match(SpaceId space, std::span<const BlockKey> keys,
                     std::span<const Token> tokens) const;
 
-  // Holds the leading run of `keys` for `lease` (made if new) and promotes what is lower.
+  // Holds the leading run of `keys` for `lease` (made if new) and promotes what is lower. This is a
+  // use: it counts, and moves blocks to the recent end. Unknown sessions and spaces get nothing.
   void acquire(SessionId session, LeaseId lease, SpaceId space, std::span<const BlockKey> keys,
                const AcquireOptions& options, AcquireCallback done);
 
-  // Slots to write to, zeroed, in the device tier: one a key, shown as pending under it until
-  // sealed, then `unnamed` more. Fewer if the arena has no more room: never waits.
+  // Slots to write to in the device tier: one a key, shown as pending under it until sealed, then
+  // `unnamed` more. Fewer if the arena has no more room, none while draining: never waits. Their
+  // contents are whatever was there before: clients zero what they do not write.
   std::vector<SlotOffset> reserve(SessionId session, LeaseId lease, SpaceId space,
                                   std::span<const BlockKey> keys, std::size_t unnamed);
 
@@ -169,10 +178,12 @@ class TieredCache {
   // Ends a lease; nothing if there is none. Slots that were reserved and not sealed are free again.
   void release(SessionId session, LeaseId lease);
 
-  // Writes what only device and host hold to disk and calls `done` when it is durable, or not at
-  // all past the caller's deadline (the caller stops waiting). No new blocks are accepted from then
-  // on. `progress` is asked for the number of blocks left.
+  // Writes what only device and host hold to disk, the most recently used prefixes first and of
+  // each its head first, and calls `done` when it is durable. A disk that keeps failing is tried
+  // again and again: the caller has a deadline and stops waiting. No new blocks are accepted from
+  // then on.
   void drain(std::function<void()> done);
+  // Blocks that drain() still has to write.
   std::size_t drain_blocks_left() const;
 
   int device_arena_fd() const;
@@ -185,8 +196,13 @@ class TieredCache {
   // Blocks in the order of their keys, from `from` on, at most `limit` of them.
   BlockPage list(const BlockKey& from, std::size_t limit) const;
 
- private:
+  // Verifies every invariant between blocks, slots, leases and counters; internal that names the
+  // first one broken. For tests: reads everything.
+  Status check_invariants() const;
+
   class Impl;
+
+ private:
   explicit TieredCache(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

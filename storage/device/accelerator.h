@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/status.h"
-#include "core/unique_fd.h"
 
 namespace terrace::storage {
 
@@ -31,10 +30,11 @@ class DeviceMemory {
 struct CopyCompletion {
   std::uint64_t ticket = 0;
   Status status;
-  std::uint64_t checksum = 0;  // payload_checksum of the bytes copied
+  std::uint64_t checksum = 0;  // payload_checksum of the bytes copied or read
 };
 
-// Methods are called by the deciding thread and never block on a copy.
+// Methods are called by the deciding thread and never block on a copy, but for synchronize().
+// Work completes in any order.
 class Accelerator {
  public:
   virtual ~Accelerator() = default;
@@ -44,9 +44,14 @@ class Accelerator {
   // Starts a copy; both sides stay valid until its completion. Sides may be device memory or
   // ordinary memory.
   virtual void copy_async(std::uint64_t ticket, std::byte* to, std::span<const std::byte> from) = 0;
+  // As a copy to nowhere: only the checksum is taken.
+  virtual void checksum_async(std::uint64_t ticket, std::span<const std::byte> from) = 0;
   virtual void take_completions(std::vector<CopyCompletion>& out) = 0;
-  // As DiskTier::set_notify.
+  // Called from any thread whenever take_completions has something new; must only wake the deciding
+  // thread. After set_notify returns, the function set before is not called any more.
   virtual void set_notify(std::function<void()> notify) = 0;
+  // Blocks until nothing is under way. For shutting down: memory may be freed afterwards.
+  virtual void synchronize() = 0;
 };
 
 }  // namespace terrace::storage

@@ -1,0 +1,38 @@
+// One client's connection: its RPC system, and the reasons to end it.
+#pragma once
+
+#include <capnp/rpc-twoparty.h>
+#include <kj/async-io.h>
+
+#include <memory>
+
+#include "cache_daemon/context.h"
+
+namespace terrace::daemon {
+
+class Connection {
+ public:
+  Connection(Context& context, kj::AuthenticatedStream stream);
+  // Tells the session table that the session, if any, has lost its connection.
+  ~Connection();
+  KJ_DISALLOW_COPY(Connection);
+
+  // Resolves when the connection is over: the client went, sent what is no message, did not read
+  // its answers, or its session was ended. Destroy the connection then.
+  kj::Promise<void> when_over();
+
+ private:
+  class Messages;
+  class DaemonServer;
+  struct Peer;
+
+  Context& context_;
+  // Shared with the capabilities, which may outlive the connection for a moment.
+  std::shared_ptr<Peer> peer_;
+  kj::Own<kj::AsyncIoStream> stream_;
+  kj::Own<Messages> messages_;
+  capnp::TwoPartyVatNetwork network_;
+  capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc_;
+};
+
+}  // namespace terrace::daemon

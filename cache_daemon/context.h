@@ -1,0 +1,30 @@
+// What the capabilities that the daemon serves share. Everything is owned by Daemon and lives as
+// long as any connection.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "cache_daemon/session_table.h"
+#include "config/daemon_config.h"
+#include "protocol/terrace.capnp.h"
+#include "storage/tiered_cache.h"
+
+namespace terrace::daemon {
+
+struct Context {
+  const config::DaemonConfig& config;
+  storage::TieredCache& cache;
+  SessionTable& sessions;
+  kj::UnixEventPort& event_port;
+  std::string boot_id;
+  std::chrono::steady_clock::time_point started;
+  // Read by stats only.
+  std::size_t connections = 0;
+};
+
+constexpr const char* version = TERRACE_VERSION;
+
+void write_info(const Context& context, protocol::DaemonInfo::Builder info);
+
+}  // namespace terrace::daemon

@@ -1,0 +1,140 @@
+#include "cache_daemon/daemon.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cache_daemon/limits.h"
+#include "core/bytes.h"
+
+namespace terrace::daemon {
+namespace {
+
+kj::Duration kj_duration(std::chrono::nanoseconds duration) {
+  return duration.count() * kj::NANOSECONDS;
+}
+
+std::string random_boot_id() {
+  std::array<std::uint8_t, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    spdlog::warn("getrandom failed: this boot has no id of its own");
+  return to_hex(bytes);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::start(kj::AsyncIoContext& io,
+                                              const config::DaemonConfig& config) {
+  // The socket first: it is what tells two daemons apart before either touches anything.
+  auto socket = ListeningSocket::open(config.socket_path);
+  if (!socket) return error(socket.error());
+  auto engines = open_engines(config);
+  if (!engines) return error(engines.error());
+  return std::unique_ptr<Daemon>(new Daemon(io, config, std::move(*engines), std::move(*socket)));
+}
+
+Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
+               std::unique_ptr<Engines> engines, ListeningSocket socket)
+    : io_(io),
+      config_(config),
+      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_observer_(kj::heap<kj::UnixEventPort::FdObserver>(
+          io.unixEventPort, wake_fd_.get(), kj::UnixEventPort::FdObserver::OBSERVE_READ)),
+      engines_(std::move(engines)),
+      sessions_(*engines_->cache, config.limits.max_sessions, config.limits.max_leases_per_session),
+      context_{.config = config,
+               .cache = *engines_->cache,
+               .sessions = sessions_,
+               .event_port = io.unixEventPort,
+               .boot_id = random_boot_id(),
+               .started = std::chrono::steady_clock::now()},
+      socket_(std::move(socket)),
+      receiver_(io.lowLevelProvider->wrapListenSocketFd(
+          socket_.fd(), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
+                            kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
+      tasks_(*this),
+      connections_(*this) {
+  engines_->cache->set_wake([fd = wake_fd_.get()] {
+    const std::uint64_t one = 1;
+    // Fails only if the counter is full, and then the loop is awake already.
+    [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);
+  });
+  tasks_.add(run_completions_forever());
+  tasks_.add(tick_forever());
+  accepting_ = accept_next().eagerlyEvaluate(
+      [](kj::Exception&& e) { spdlog::error("accepting ended: {}", e.getDescription().cStr()); });
+}
+
+Daemon::~Daemon() = default;
+
+kj::Promise<void> Daemon::accept_next() {
+  return receiver_->acceptAuthenticated().then(
+      [this](kj::AuthenticatedStream&& stream) -> kj::Promise<void> {
+        if (context_.connections >= max_connections) {
+          spdlog::warn("refusing a connection: there are {} already", context_.connections);
+        } else {
+          auto connection = kj::heap<Connection>(context_, kj::mv(stream));
+          auto over = connection->when_over();
+          connections_.add(over.attach(kj::mv(connection)));
+        }
+        return accept_next();
+      },
+      [this](kj::Exception&& exception) -> kj::Promise<void> {
+        spdlog::warn("could not accept a connection: {}", exception.getDescription().cStr());
+        return io_.provider->getTimer().afterDelay(kj_duration(accept_pause)).then([this] {
+          return accept_next();
+        });
+      });
+}
+
+kj::Promise<void> Daemon::run_completions_forever() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t taken = ::read(wake_fd_.get(), &count, sizeof count);
+  engines_->cache->run_completions();
+  // A wake from here on is a new edge, which the observer sees when the loop polls next.
+  return wake_observer_->whenBecomesReadable().then([this] { return run_completions_forever(); });
+}
+
+kj::Promise<void> Daemon::tick_forever() {
+  return io_.provider->getTimer().afterDelay(kj_duration(tick_interval)).then([this] {
+    engines_->cache->tick();
+    return tick_forever();
+  });
+}
+
+kj::Promise<void> Daemon::drain() {
+  accepting_ = nullptr;
+  receiver_ = nullptr;
+  socket_.close();
+
+  auto done = kj::newPromiseAndFulfiller<void>();
+  auto fulfiller = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(done.fulfiller));
+  engines_->cache->drain([fulfiller] { (*fulfiller)->fulfill(); });
+  spdlog::info("draining: {} blocks are not on disk yet", engines_->cache->drain_blocks_left());
+
+  auto finished = done.promise.then([] { spdlog::info("drained: everything is on disk"); });
+  auto deadline =
+      io_.provider->getTimer().afterDelay(kj_duration(config_.drain_deadline)).then([this] {
+        spdlog::warn("gave up draining after {} s: {} blocks are lost",
+                     config_.drain_deadline.count(), engines_->cache->drain_blocks_left());
+      });
+  return finished.exclusiveJoin(kj::mv(deadline)).exclusiveJoin(report_drain_progress());
+}
+
+kj::Promise<void> Daemon::report_drain_progress() {
+  return io_.provider->getTimer().afterDelay(kj_duration(drain_progress_interval)).then([this] {
+    spdlog::info("draining: {} blocks left", engines_->cache->drain_blocks_left());
+    return report_drain_progress();
+  });
+}
+
+void Daemon::taskFailed(kj::Exception&& exception) {
+  spdlog::error("a task of the event loop failed: {}", exception.getDescription().cStr());
+}
+
+}  // namespace terrace::daemon

@@ -1,0 +1,55 @@
+// terraced as an object: serves one cache on one Unix socket, from one event loop.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include <memory>
+
+#include "cache_daemon/connection.h"
+#include "cache_daemon/context.h"
+#include "cache_daemon/engines.h"
+#include "cache_daemon/listening_socket.h"
+#include "core/unique_fd.h"
+
+namespace terrace::daemon {
+
+class Daemon final : private kj::TaskSet::ErrorHandler {
+ public:
+  // Recovers the cache, then listens. The loop must be the calling thread's, and outlive the
+  // daemon, as must `config`.
+  static Result<std::unique_ptr<Daemon>> start(kj::AsyncIoContext& io,
+                                               const config::DaemonConfig& config);
+  ~Daemon();
+
+  const std::string& boot_id() const { return context_.boot_id; }
+
+  // Stops listening, lets what only memory holds go to disk, and resolves when that is done or its
+  // deadline has passed. Clients that are connected keep being served meanwhile.
+  kj::Promise<void> drain();
+
+ private:
+  Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
+         std::unique_ptr<Engines> engines, ListeningSocket socket);
+
+  kj::Promise<void> accept_next();
+  kj::Promise<void> tick_forever();
+  kj::Promise<void> run_completions_forever();
+  kj::Promise<void> report_drain_progress();
+  void taskFailed(kj::Exception&& exception) override;
+
+  kj::AsyncIoContext& io_;
+  const config::DaemonConfig& config_;
+  // Engines wake the loop through it, from threads of theirs: it must outlive them.
+  UniqueFd wake_fd_;
+  kj::Own<kj::UnixEventPort::FdObserver> wake_observer_;
+  std::unique_ptr<Engines> engines_;
+  SessionTable sessions_;
+  Context context_;
+  ListeningSocket socket_;
+  kj::Own<kj::ConnectionReceiver> receiver_;
+  kj::TaskSet tasks_;
+  kj::TaskSet connections_;
+  kj::Maybe<kj::Promise<void>> accepting_;
+};
+
+}  // namespace terrace::daemon

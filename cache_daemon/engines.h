@@ -1,0 +1,24 @@
+// What the daemon's options mean for the cache and its engines.
+#pragma once
+
+#include <memory>
+
+#include "config/daemon_config.h"
+#include "core/clock.h"
+#include "core/status.h"
+#include "storage/tiered_cache.h"
+
+namespace terrace::daemon {
+
+// The cache and what must outlive it.
+struct Engines {
+  SystemClock clock;
+  std::unique_ptr<storage::Accelerator> accelerator;
+  std::unique_ptr<storage::TieredCache> cache;
+};
+
+// Opens the data directory, recovers what it holds and makes the arenas. already_exists if another
+// daemon has the directory.
+Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config);
+
+}  // namespace terrace::daemon

@@ -1,0 +1,38 @@
+// What a client may ask of the daemon, as far as it is no option (config/daemon_config.h has
+// those).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace terrace::daemon {
+
+// Connections at one time, with and without a session. Each costs a descriptor or two.
+constexpr std::size_t max_connections = 512;
+
+// Tokens of one match or one block. A prompt of a million tokens is past any model of today.
+constexpr std::size_t max_tokens_per_call = 1u << 20;
+
+// Slots that one reserve may ask for beyond its keys.
+constexpr std::size_t max_unnamed_per_call = 4096;
+
+// Blocks of one page of a listing: no turn of the deciding thread may take longer than 1 ms.
+constexpr std::size_t max_blocks_per_page = 256;
+
+// A client's name is for the log.
+constexpr std::size_t max_client_name_bytes = 64;
+
+// Earlier sessions that one touchesNothing may name.
+constexpr std::size_t max_sessions_per_call = 1024;
+
+// How long accepting pauses after it failed, say for want of descriptors.
+constexpr std::chrono::milliseconds accept_pause{100};
+
+// How often the cache gets to do its work by time.
+constexpr std::chrono::milliseconds tick_interval{100};
+
+// How often a drain says how far it is.
+constexpr std::chrono::seconds drain_progress_interval{1};
+
+}  // namespace terrace::daemon

@@ -1,0 +1,79 @@
+// terraced: command line, log, signals; everything else is Daemon's.
+#include <kj/async-unix.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cache_daemon/command_line.h"
+#include "cache_daemon/daemon.h"
+#include "core/bytes.h"
+
+namespace terrace::daemon {
+namespace {
+
+void set_up_log(config::LogLevel level) {
+  auto logger = spdlog::stderr_logger_mt("terraced");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  logger->set_level(static_cast<spdlog::level::level_enum>(level));
+  logger->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(logger));
+}
+static_assert(static_cast<int>(config::LogLevel::trace) == SPDLOG_LEVEL_TRACE);
+static_assert(static_cast<int>(config::LogLevel::error) == SPDLOG_LEVEL_ERROR);
+
+kj::Promise<int> next_stop_signal(kj::UnixEventPort& port) {
+  return port.onSignal(SIGTERM)
+      .then([](siginfo_t&& info) { return info.si_signo; })
+      .exclusiveJoin(port.onSignal(SIGINT).then([](siginfo_t&& info) { return info.si_signo; }));
+}
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "terraced: %s\n", status.message().c_str());
+  return EXIT_FAILURE;
+}
+
+int run(const config::DaemonConfig& config) {
+  set_up_log(config.log.level);
+  // Before any thread is started, so that all inherit the mask.
+  kj::UnixEventPort::captureSignal(SIGTERM);
+  kj::UnixEventPort::captureSignal(SIGINT);
+  auto io = kj::setupAsyncIo();
+  auto daemon = Daemon::start(io, config);
+  if (!daemon) return fail(daemon.error());
+  spdlog::info("ready: version {}, boot {}, socket {}, data {}", version, (*daemon)->boot_id(),
+               config.socket_path, config.data_dir);
+
+  const int signal = next_stop_signal(io.unixEventPort).wait(io.waitScope);
+  spdlog::info("stopping on {}; once more to stop at once",
+               signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  bool drained = false;
+  (*daemon)
+      ->drain()
+      .then([&drained] { drained = true; })
+      .exclusiveJoin(next_stop_signal(io.unixEventPort).ignoreResult())
+      .wait(io.waitScope);
+  if (!drained) {
+    spdlog::warn("stopped without draining");
+    // Not even waiting for the engines' threads.
+    std::_Exit(EXIT_FAILURE);
+  }
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace terrace::daemon
+
+int main(int argc, char** argv) {
+  using namespace terrace::daemon;
+  const auto choice = read_command_line(argc, argv);
+  if (!choice) return fail(choice.error());
+  if (const auto* answer = std::get_if<Answer>(&*choice)) {
+    std::fputs(answer->text.c_str(), stdout);
+    return EXIT_SUCCESS;
+  }
+  return run(std::get<terrace::config::DaemonConfig>(*choice));
+}

@@ -1,0 +1,102 @@
+#include "cache_daemon/operator_server.h"
+
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cache_daemon/limits.h"
+#include "protocol/descriptor.h"
+#include "protocol/packed.h"
+
+namespace terrace::daemon {
+namespace {
+
+using nlohmann::ordered_json;
+using protocol::pack;
+
+ordered_json tier_json(const storage::TierStats& tier) {
+  return {{"capacity_bytes", tier.capacity_bytes},
+          {"used_bytes", tier.used_bytes},
+          {"blocks", tier.blocks},
+          {"hits", tier.hits},
+          {"misses", tier.misses},
+          {"promotions", tier.promotions},
+          {"demotions", tier.demotions},
+          {"evictions", tier.evictions},
+          {"failures", tier.failures},
+          {"corruptions", tier.corruptions}};
+}
+
+void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to) {
+  to.setSpace(pack(from.space));
+  to.setKey(pack(from.key));
+  to.setParent(pack(from.parent));
+  to.setDepth(from.depth);
+  to.setTokens(pack(std::span(from.tokens)));
+  std::uint8_t tiers = 0;
+  for (std::size_t i = 0; i < tier_count; ++i)
+    tiers = static_cast<std::uint8_t>(tiers | (from.tiers[i] ? 1u << i : 0u));
+  to.setTiers(tiers);
+  to.setHolders(from.holders);
+  to.setRecency(from.recency);
+  to.setBytes(from.bytes);
+}
+
+}  // namespace
+
+std::string stats_json(const Context& context) {
+  const storage::CacheStats stats = context.cache.stats();
+  const auto uptime =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - context.started);
+  ordered_json tiers;
+  for (const Tier tier : all_tiers)
+    tiers[to_string(tier)] = tier_json(stats.tiers[static_cast<std::size_t>(tier)]);
+  const ordered_json json = {{"boot_id", context.boot_id},
+                             {"version", version},
+                             {"pid", ::getpid()},
+                             {"uptime_s", uptime.count()},
+                             {"connections", context.connections},
+                             {"sessions", stats.sessions},
+                             {"leases", stats.leases},
+                             {"reserved_slots", stats.reserved_slots},
+                             {"quarantined_slots", stats.quarantined_slots},
+                             {"pending_blocks", stats.pending_blocks},
+                             {"spaces", stats.spaces},
+                             {"tiers", tiers}};
+  return json.dump();
+}
+
+kj::Promise<void> OperatorServer::stats(StatsContext call) {
+  call.getResults().setJson(stats_json(context_));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> OperatorServer::listBlocks(ListBlocksContext call) {
+  const auto params = call.getParams();
+  BlockKey from;
+  if (params.getFrom().size() > 0) {
+    const auto key = protocol::unpack_key(params.getFrom());
+    KJ_REQUIRE(key.has_value(), "a key must have 32 bytes");
+    from = *key;
+  }
+  const std::size_t limit = std::clamp<std::size_t>(params.getLimit(), 1, max_blocks_per_page);
+  const storage::BlockPage page = context_.cache.list(from, limit);
+  auto results = call.getResults();
+  auto blocks = results.initBlocks(static_cast<unsigned>(page.blocks.size()));
+  for (std::size_t i = 0; i < page.blocks.size(); ++i)
+    write_block(page.blocks[i], blocks[static_cast<unsigned>(i)]);
+  if (page.next) results.setNext(pack(*page.next));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> OperatorServer::listSpaces(ListSpacesContext call) {
+  const auto spaces = context_.cache.spaces();
+  auto list = call.getResults().initSpaces(static_cast<unsigned>(spaces.size()));
+  for (std::size_t i = 0; i < spaces.size(); ++i)
+    protocol::write_descriptor(spaces[i], list[static_cast<unsigned>(i)]);
+  return kj::READY_NOW;
+}
+
+}  // namespace terrace::daemon

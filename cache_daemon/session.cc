@@ -1,0 +1,83 @@
+#include "cache_daemon/session.h"
+
+#include <kj/debug.h>
+
+#include <utility>
+
+namespace terrace::daemon {
+
+Session::Session(storage::TieredCache& cache, std::string client_name, std::size_t max_leases)
+    : cache_(cache),
+      id_(cache.open_session()),
+      client_name_(std::move(client_name)),
+      max_leases_(max_leases) {}
+
+void Session::require_alive() const { KJ_REQUIRE(!ended_, "this session has ended"); }
+
+void Session::admit(storage::LeaseId lease) {
+  require_alive();
+  if (leases_.contains(lease)) return;
+  if (leases_.size() >= max_leases_)
+    kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many leases in this session"));
+  leases_.insert(lease);
+}
+
+kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
+    storage::LeaseId lease, storage::SpaceId space, std::span<const BlockKey> keys,
+    const storage::AcquireOptions& options) {
+  admit(lease);
+  auto paf = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
+  const std::uint64_t ticket = next_ticket_++;
+  pending_.emplace(ticket, PendingAcquire{lease, kj::mv(paf.fulfiller)});
+  cache_.acquire(id_, lease, space, keys, options,
+                 [weak = weak_from_this(), ticket](std::vector<storage::AcquiredBlock> blocks) {
+                   const auto self = weak.lock();
+                   if (!self) return;
+                   const auto found = self->pending_.find(ticket);
+                   if (found == self->pending_.end()) return;
+                   found->second.fulfiller->fulfill(std::move(blocks));
+                   self->pending_.erase(found);
+                 });
+  return kj::mv(paf.promise);
+}
+
+std::vector<storage::SlotOffset> Session::reserve(storage::LeaseId lease, storage::SpaceId space,
+                                                  std::span<const BlockKey> keys,
+                                                  std::size_t unnamed) {
+  admit(lease);
+  return cache_.reserve(id_, lease, space, keys, unnamed);
+}
+
+std::vector<storage::SealOutcome> Session::seal(storage::LeaseId lease,
+                                                std::span<const storage::SealRequest> blocks) {
+  require_alive();
+  return cache_.seal(id_, lease, blocks);
+}
+
+void Session::release(storage::LeaseId lease) {
+  require_alive();
+  if (leases_.erase(lease) == 0) return;
+  for (auto next = pending_.begin(); next != pending_.end();) {
+    if (next->second.lease == lease) {
+      next->second.fulfiller->fulfill({});
+      next = pending_.erase(next);
+    } else {
+      ++next;
+    }
+  }
+  cache_.release(id_, lease);
+}
+
+void Session::abandon() {
+  pending_.clear();
+  if (!ended_) cache_.abandon_session(id_);
+}
+
+void Session::end() {
+  pending_.clear();
+  if (std::exchange(ended_, true)) return;
+  leases_.clear();
+  cache_.end_session(id_);
+}
+
+}  // namespace terrace::daemon

@@ -1,0 +1,68 @@
+// A session: what one client process holds of the cache, from openSession until the process has
+// ended or says that it touches nothing any more.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/function.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/status.h"
+#include "storage/tiered_cache.h"
+
+namespace terrace::daemon {
+
+// Passes calls on to the cache, with the limits of a session and the promise that the cache's
+// acquire lacks: every acquire is answered, also if its lease is released meanwhile. Once the
+// session has ended, every call says so. Deciding thread only.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(storage::TieredCache& cache, std::string client_name, std::size_t max_leases);
+
+  storage::SessionId id() const { return id_; }
+  const std::string& client_name() const { return client_name_; }
+  bool ended() const { return ended_; }
+
+  // Each throws a kj::Exception for a session that has ended or a limit that was reached.
+  kj::Promise<std::vector<storage::AcquiredBlock>> acquire(storage::LeaseId lease,
+                                                           storage::SpaceId space,
+                                                           std::span<const BlockKey> keys,
+                                                           const storage::AcquireOptions& options);
+  std::vector<storage::SlotOffset> reserve(storage::LeaseId lease, storage::SpaceId space,
+                                           std::span<const BlockKey> keys, std::size_t unnamed);
+  std::vector<storage::SealOutcome> seal(storage::LeaseId lease,
+                                         std::span<const storage::SealRequest> blocks);
+  void release(storage::LeaseId lease);
+
+  // The connection is gone: what was asked for is not wanted any more, but the leases stay.
+  void abandon();
+  // Every lease ends.
+  void end();
+
+ private:
+  struct PendingAcquire {
+    storage::LeaseId lease;
+    kj::Own<kj::PromiseFulfiller<std::vector<storage::AcquiredBlock>>> fulfiller;
+  };
+
+  void require_alive() const;
+  void admit(storage::LeaseId lease);
+
+  storage::TieredCache& cache_;
+  storage::SessionId id_;
+  std::string client_name_;
+  std::size_t max_leases_;
+  bool ended_ = false;
+  std::unordered_set<storage::LeaseId> leases_;
+  std::uint64_t next_ticket_ = 0;
+  std::map<std::uint64_t, PendingAcquire> pending_;
+};
+
+}  // namespace terrace::daemon

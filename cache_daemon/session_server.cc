@@ -1,0 +1,70 @@
+#include "cache_daemon/session_server.h"
+
+#include <kj/debug.h>
+
+#include "cache_daemon/limits.h"
+#include "cache_daemon/space_server.h"
+#include "protocol/descriptor.h"
+#include "protocol/packed.h"
+
+namespace terrace::daemon {
+namespace {
+
+// The descriptor stays the cache's; sending the capability duplicates it into the client.
+class ArenaServer final : public protocol::Arena::Server {
+ public:
+  ArenaServer(int fd, std::uint64_t bytes) : fd_(fd), bytes_(bytes) {}
+
+  kj::Maybe<int> getFd() override { return fd_; }
+  kj::Promise<void> bytes(BytesContext call) override {
+    call.getResults().setBytes(bytes_);
+    return kj::READY_NOW;
+  }
+
+ private:
+  int fd_;
+  std::uint64_t bytes_;
+};
+
+}  // namespace
+
+kj::Promise<void> SessionServer::deviceArena(DeviceArenaContext call) {
+  KJ_REQUIRE(call.getParams().getDeviceIndex() == 0, "there is no device of this index");
+  const std::uint64_t bytes = context_.cache.device_arena_bytes();
+  auto results = call.getResults();
+  results.setArena(kj::heap<ArenaServer>(context_.cache.device_arena_fd(), bytes));
+  results.setBytes(bytes);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SessionServer::hostArena(HostArenaContext call) {
+  const std::uint64_t bytes = context_.cache.host_arena_bytes();
+  if (bytes == 0) return kj::READY_NOW;
+  auto results = call.getResults();
+  results.setArena(kj::heap<ArenaServer>(context_.cache.host_arena_fd(), bytes));
+  results.setBytes(bytes);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SessionServer::openSpace(OpenSpaceContext call) {
+  KJ_REQUIRE(!session_->ended(), "this session has ended");
+  const auto descriptor = protocol::read_descriptor(call.getParams().getDescriptor());
+  KJ_REQUIRE(descriptor.has_value(), descriptor.error().message().c_str());
+  const auto space = context_.cache.open_space(*descriptor);
+  KJ_REQUIRE(space.has_value(), space.error().message().c_str());
+  auto results = call.getResults();
+  results.setSpace(kj::heap<SpaceServer>(context_, session_, *space));
+  results.setDigest(protocol::pack(descriptor->digest()));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SessionServer::touchesNothing(TouchesNothingContext call) {
+  const auto list = call.getParams().getSessionIds();
+  KJ_REQUIRE(list.size() <= max_sessions_per_call, "too many sessions", list.size());
+  std::vector<storage::SessionId> ids;
+  for (const std::uint64_t id : list) ids.push_back(id);
+  context_.sessions.touches_nothing(*peer_, ids);
+  return kj::READY_NOW;
+}
+
+}  // namespace terrace::daemon

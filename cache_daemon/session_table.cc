@@ -1,0 +1,60 @@
+#include "cache_daemon/session_table.h"
+
+#include <spdlog/spdlog.h>
+
+namespace terrace::daemon {
+
+SessionTable::SessionTable(storage::TieredCache& cache, std::size_t max_sessions,
+                           std::size_t max_leases)
+    : cache_(cache), max_sessions_(max_sessions), max_leases_(max_leases), watches_(*this) {}
+
+Result<std::shared_ptr<Session>> SessionTable::open(std::shared_ptr<PeerProcess> peer,
+                                                    std::string client_name,
+                                                    std::function<void()> cut) {
+  if (entries_.size() >= max_sessions_)
+    return error(StatusCode::resource_exhausted,
+                 "there are " + std::to_string(entries_.size()) + " sessions already");
+  auto session = std::make_shared<Session>(cache_, std::move(client_name), max_leases_);
+  const storage::SessionId id = session->id();
+  // The watch is dropped, and so fails, with the session's entry.
+  watches_.add(peer->when_ended().then([this, id] { end(id, "its process has ended"); },
+                                       [](kj::Exception&&) {}));
+  spdlog::info("session {} of {} (pid {}) opened", id, session->client_name(), peer->pid());
+  entries_.emplace(id, Entry{session, std::move(peer), std::move(cut)});
+  return session;
+}
+
+void SessionTable::connection_lost(storage::SessionId id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  found->second.cut = nullptr;
+  if (!found->second.peer->alive()) return end(id, "its process has ended");
+  found->second.session->abandon();
+  spdlog::info("session {} lost its connection; its slots are quarantined while pid {} lives", id,
+               found->second.peer->pid());
+}
+
+void SessionTable::touches_nothing(const PeerProcess& peer,
+                                   std::span<const storage::SessionId> ids) {
+  for (const storage::SessionId id : ids) {
+    const auto found = entries_.find(id);
+    if (found == entries_.end() || !found->second.peer->is_same_process(peer)) continue;
+    end(id, "its process touches nothing of it any more");
+  }
+}
+
+void SessionTable::end(storage::SessionId id, const char* why) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  const Entry entry = std::move(found->second);
+  entries_.erase(found);
+  entry.session->end();
+  if (entry.cut) entry.cut();
+  spdlog::info("session {} ended: {}", id, why);
+}
+
+void SessionTable::taskFailed(kj::Exception&& exception) {
+  spdlog::error("watching a client's process failed: {}", exception.getDescription().cStr());
+}
+
+}  // namespace terrace::daemon

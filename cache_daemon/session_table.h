@@ -1,0 +1,54 @@
+// All sessions: those with a connection, and those whose process lives on without one.
+#pragma once
+
+#include <kj/async.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "cache_daemon/peer_process.h"
+#include "cache_daemon/session.h"
+
+namespace terrace::daemon {
+
+class SessionTable final : private kj::TaskSet::ErrorHandler {
+ public:
+  SessionTable(storage::TieredCache& cache, std::size_t max_sessions, std::size_t max_leases);
+
+  // `cut` ends the connection, some time later; called when the process ends or disowns the session
+  // while the connection stands. resource_exhausted at the limit.
+  Result<std::shared_ptr<Session>> open(std::shared_ptr<PeerProcess> peer, std::string client_name,
+                                        std::function<void()> cut);
+
+  // The session's connection is gone. Its leases end at once if the process is gone too, else they
+  // are quarantined until then.
+  void connection_lost(storage::SessionId id);
+
+  // `peer` says that it touches nothing of these sessions any more. Those of other processes are
+  // left alone.
+  void touches_nothing(const PeerProcess& peer, std::span<const storage::SessionId> ids);
+
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::shared_ptr<Session> session;
+    std::shared_ptr<PeerProcess> peer;
+    std::function<void()> cut;  // empty once the connection is gone
+  };
+
+  void end(storage::SessionId id, const char* why);
+  void taskFailed(kj::Exception&& exception) override;
+
+  storage::TieredCache& cache_;
+  std::size_t max_sessions_;
+  std::size_t max_leases_;
+  std::unordered_map<storage::SessionId, Entry> entries_;
+  kj::TaskSet watches_;
+};
+
+}  // namespace terrace::daemon

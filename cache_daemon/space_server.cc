@@ -1,0 +1,110 @@
+#include "cache_daemon/space_server.h"
+
+#include <kj/debug.h>
+
+#include <cmath>
+
+#include "cache_daemon/limits.h"
+#include "protocol/packed.h"
+
+namespace terrace::daemon {
+namespace {
+
+using protocol::pack;
+using protocol::unpack;
+
+std::span<const Token> read_tokens(capnp::Data::Reader data) {
+  const auto tokens = unpack<Token>(data);
+  KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
+             "too many tokens, or cut short", data.size());
+  return *tokens;
+}
+
+void require_device(std::uint16_t index) {
+  KJ_REQUIRE(index == 0, "there is no device of this index", index);
+}
+
+capnp::Data::Reader pack_slots(std::span<const storage::SlotOffset> slots) { return pack(slots); }
+
+}  // namespace
+
+std::span<const BlockKey> SpaceServer::read_keys(capnp::Data::Reader data) const {
+  const auto keys = unpack<BlockKey>(data);
+  KJ_REQUIRE(keys.has_value() && keys->size() <= context_.config.limits.max_keys_per_call,
+             "too many keys, or cut short", data.size());
+  return *keys;
+}
+
+kj::Promise<void> SpaceServer::match(MatchContext call) {
+  const auto params = call.getParams();
+  const storage::MatchResult found =
+      context_.cache.match(space_, read_keys(params.getKeys()), read_tokens(params.getTokens()));
+  constexpr std::size_t result_words_without_states = 16;
+  auto results =
+      call.getResults(capnp::MessageSize{result_words_without_states + found.blocks.size() / 8, 0});
+  results.setStates(pack(std::span(found.blocks)));
+  results.setMatchedBlocks(found.matched_blocks);
+  results.setPartialTokens(found.partial_tokens);
+  if (found.partial_tokens > 0) results.setPartialKey(pack(found.partial_key));
+  results.setLoadNs(found.load_ns);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
+  const auto params = call.getParams();
+  require_device(params.getDeviceIndex());
+  storage::AcquireOptions options;
+  if (const double speed = params.getPrefillTokensPerSecond(); std::isfinite(speed) && speed > 0)
+    options.prefill_tokens_per_second = speed;
+  return session_->acquire(params.getLease(), space_, read_keys(params.getKeys()), options)
+      .then([call](std::vector<storage::AcquiredBlock> blocks) mutable {
+        auto results = call.getResults();
+        auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
+        auto tiers = results.initTiers(blocks.size());
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+          std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
+                      sizeof(storage::SlotOffset));
+          tiers[i] = static_cast<kj::byte>(blocks[i].from);
+        }
+      });
+}
+
+kj::Promise<void> SpaceServer::reserve(ReserveContext call) {
+  const auto params = call.getParams();
+  require_device(params.getDeviceIndex());
+  KJ_REQUIRE(params.getUnnamed() <= max_unnamed_per_call, "too many slots", params.getUnnamed());
+  const auto slots = session_->reserve(params.getLease(), space_, read_keys(params.getKeys()),
+                                       params.getUnnamed());
+  call.getResults().setSlots(pack_slots(slots));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SpaceServer::seal(SealContext call) {
+  const auto params = call.getParams();
+  const auto blocks = params.getBlocks();
+  KJ_REQUIRE(blocks.size() <= context_.config.limits.max_keys_per_call, "too many blocks",
+             blocks.size());
+  std::vector<storage::SealRequest> requests;
+  requests.reserve(blocks.size());
+  for (const auto block : blocks) {
+    const auto parent = protocol::unpack_key(block.getParent());
+    KJ_REQUIRE(parent.has_value(), "a parent must have 32 bytes");
+    const auto tokens = unpack<Token>(block.getTokens());
+    KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_block_tokens,
+               "too many tokens, or cut short");
+    requests.push_back({.slot = block.getSlot(),
+                        .parent = *parent,
+                        .tokens = {tokens->begin(), tokens->end()},
+                        .checksum = block.getChecksum()});
+  }
+  const auto outcomes = session_->seal(params.getLease(), requests);
+  call.getResults().setOutcomes(pack(std::span(outcomes)));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SpaceServer::release(ReleaseContext call) {
+  for (const std::uint64_t lease : call.getParams().getLeases()) session_->release(lease);
+  return kj::READY_NOW;
+}
+
+}  // namespace terrace::daemon

@@ -1,0 +1,31 @@
+// The blocks of one space, as one session sees them.
+#pragma once
+
+#include <memory>
+
+#include "cache_daemon/context.h"
+#include "cache_daemon/session.h"
+
+namespace terrace::daemon {
+
+class SpaceServer final : public protocol::Space::Server {
+ public:
+  SpaceServer(Context& context, std::shared_ptr<Session> session, storage::SpaceId space)
+      : context_(context), session_(std::move(session)), space_(space) {}
+
+  kj::Promise<void> match(MatchContext call) override;
+  kj::Promise<void> acquire(AcquireContext call) override;
+  kj::Promise<void> reserve(ReserveContext call) override;
+  kj::Promise<void> seal(SealContext call) override;
+  kj::Promise<void> release(ReleaseContext call) override;
+
+ private:
+  // The keys of a call, within its limit.
+  std::span<const BlockKey> read_keys(capnp::Data::Reader data) const;
+
+  Context& context_;
+  std::shared_ptr<Session> session_;
+  storage::SpaceId space_;
+};
+
+}  // namespace terrace::daemon

@@ -1,0 +1,198 @@
+#include "client/client.h"
+
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include "client/engine.h"
+#include "client/limits.h"
+
+namespace terrace::client {
+namespace {
+
+// What a client and its spaces share, on any thread. Spaces may outlive their client.
+struct Shared {
+  TaskQueue queue;
+  ConnectionState state;
+  std::atomic<WireLease> last_wire_lease{0};
+  std::atomic<SpaceNumber> last_space{0};
+  std::atomic<LeaseId> last_lease{0};
+
+  // Has the connection's thread start something and waits for its answer, or the deadline.
+  template <typename T, typename Start>
+  Result<T> ask(Deadline deadline, Start start) {
+    if (const Status status = state.check(); !status.ok()) return error(status);
+    if (Deadline::clock::now() >= deadline)
+      return error(StatusCode::deadline_exceeded, "no time was left to ask terraced");
+    auto call = std::make_shared<Call<T>>();
+    const bool posted =
+        queue.post([start, answer = Answer<T>(call)](Engine& engine) { start(engine, answer); });
+    if (!posted) return error(StatusCode::unavailable, "the client has been closed");
+    if (auto result = call->wait(deadline)) return std::move(*result);
+    queue.post([](Engine& engine) { engine.suspect_stall(); });
+    return error(StatusCode::deadline_exceeded, "terraced did not answer in time");
+  }
+};
+
+class SpaceHandle final : public Space {
+ public:
+  SpaceHandle(std::shared_ptr<Shared> shared, const SpaceDescriptor& descriptor)
+      : shared_(std::move(shared)),
+        descriptor_(descriptor),
+        digest_(descriptor.digest()),
+        number_(++shared_->last_space) {
+    shared_->queue.post(
+        [number = number_, descriptor](Engine& engine) { engine.open_space(number, descriptor); });
+  }
+
+  ~SpaceHandle() override {
+    shared_->queue.post([number = number_](Engine& engine) { engine.close_space(number); });
+  }
+
+  const SpaceDescriptor& descriptor() const override { return descriptor_; }
+  const BlockKey& digest() const override { return digest_; }
+  LeaseId new_lease() override { return ++shared_->last_lease; }
+
+  Result<Match> match(std::span<const BlockKey> keys, std::span<const Token> tokens,
+                      Deadline deadline) override {
+    return ask<Match>(deadline, [keys, tokens](RemoteSpace& space, const Answer<Match>& answer) {
+      space.match(keys, tokens, answer);
+    });
+  }
+
+  Result<std::vector<AcquiredBlock>> acquire(LeaseId lease, std::span<const BlockKey> keys,
+                                             double prefill_tokens_per_second,
+                                             Deadline deadline) override {
+    using Blocks = std::vector<AcquiredBlock>;
+    const WireLease wire = ++shared_->last_wire_lease;
+    auto blocks = ask<Blocks>(deadline, [=](RemoteSpace& space, const Answer<Blocks>& answer) {
+      space.acquire(lease, wire, keys, prefill_tokens_per_second, answer);
+    });
+    if (!blocks) give_up(lease, wire);
+    return blocks;
+  }
+
+  Result<std::vector<Slot>> reserve(LeaseId lease, std::span<const BlockKey> keys,
+                                    std::size_t unnamed, Deadline deadline) override {
+    using Slots = std::vector<Slot>;
+    const WireLease wire = ++shared_->last_wire_lease;
+    auto slots = ask<Slots>(deadline, [=](RemoteSpace& space, const Answer<Slots>& answer) {
+      space.reserve(lease, wire, keys, unnamed, answer);
+    });
+    if (!slots) {
+      give_up(lease, wire);
+      return slots;
+    }
+    for (const Slot& slot : *slots) std::memset(slot.address, 0, descriptor_.block_bytes);
+    return slots;
+  }
+
+  void seal(LeaseId lease, std::vector<SealBlock> blocks) override {
+    if (blocks.empty()) return;
+    // A task is copied on its way; the blocks need not be.
+    auto shared_blocks = std::make_shared<std::vector<SealBlock>>(std::move(blocks));
+    post([lease, shared_blocks](RemoteSpace& space) {
+      space.seal(lease, std::move(*shared_blocks));
+    });
+  }
+
+  void release(LeaseId lease) override {
+    post([lease](RemoteSpace& space) { space.release(lease); });
+  }
+
+  Status flush(Deadline deadline) override {
+    const auto flushed = shared_->ask<std::monostate>(
+        deadline,
+        [](Engine& engine, const Answer<std::monostate>& answer) { engine.flush(answer); });
+    return flushed ? Status() : flushed.error();
+  }
+
+ private:
+  template <typename T, typename Start>
+  Result<T> ask(Deadline deadline, Start start) {
+    return shared_->ask<T>(deadline,
+                           [start, number = number_](Engine& engine, const Answer<T>& answer) {
+                             if (RemoteSpace* space = engine.space(number)) start(*space, answer);
+                           });
+  }
+
+  template <typename Start>
+  void post(Start start) {
+    shared_->queue.post([start, number = number_](Engine& engine) {
+      if (RemoteSpace* space = engine.space(number)) start(*space);
+    });
+  }
+
+  void give_up(LeaseId lease, WireLease wire) {
+    post([lease, wire](RemoteSpace& space) { space.give_up(lease, wire); });
+  }
+
+  std::shared_ptr<Shared> shared_;
+  const SpaceDescriptor descriptor_;
+  const BlockKey digest_;
+  const SpaceNumber number_;
+};
+
+class ThreadedClient final : public Client {
+ public:
+  explicit ThreadedClient(ClientOptions options)
+      : shared_(std::make_shared<Shared>()),
+        thread_([shared = shared_, options = std::move(options)] { run(*shared, options); }) {}
+
+  ~ThreadedClient() override {
+    // What was sealed last deserves a moment; nobody waits for a daemon that does not answer.
+    const auto deadline = Deadline::clock::now() + closing_limit;
+    [[maybe_unused]] const auto flushed = shared_->ask<std::monostate>(
+        deadline,
+        [](Engine& engine, const Answer<std::monostate>& answer) { engine.flush(answer); });
+    shared_->queue.post([](Engine& engine) { engine.stop(); });
+    thread_.join();
+  }
+
+  bool connected() const override { return shared_->state.check().ok(); }
+  Status wait_connected(Deadline deadline) override {
+    return shared_->state.wait_connected(deadline);
+  }
+  std::shared_ptr<Space> open_space(const SpaceDescriptor& descriptor) override {
+    return std::make_shared<SpaceHandle>(shared_, descriptor);
+  }
+  Status ping(std::size_t bytes, Deadline deadline) override {
+    const auto answered = shared_->ask<std::monostate>(
+        deadline, [bytes](Engine& engine, const Answer<std::monostate>& answer) {
+          engine.ping(bytes, answer);
+        });
+    return answered ? Status() : answered.error();
+  }
+  std::chrono::milliseconds request_budget() const override {
+    return shared_->state.request_budget();
+  }
+
+ private:
+  static void run(Shared& shared, const ClientOptions& options) {
+    // Signals are for the program's own threads.
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    try {
+      auto io = kj::setupAsyncIo();
+      Engine(io, options, shared.queue, shared.state).run();
+      shared.state.set_disconnected("the client has been closed");
+    } catch (const kj::Exception& exception) {
+      shared.state.set_disconnected(exception.getDescription().cStr());
+    } catch (const std::exception& exception) {
+      shared.state.set_disconnected(exception.what());
+    }
+    shared.queue.close();
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Client> Client::start(ClientOptions options) {
+  return std::make_unique<ThreadedClient>(std::move(options));
+}
+
+}  // namespace terrace::client

@@ -1,0 +1,56 @@
+#include "client/connection_state.h"
+
+#include <utility>
+
+namespace terrace::client {
+
+Status ConnectionState::check() const {
+  if (usable_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::connected) return {};
+  return {StatusCode::unavailable, why_};
+}
+
+Status ConnectionState::wait_connected(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto decided = [this] {
+    return phase_ == Phase::connected || (phase_ == Phase::disconnected && !was_connected_);
+  };
+  const bool in_time = changed_.wait_until(lock, deadline, decided);
+  if (phase_ == Phase::connected) return {};
+  return {in_time ? StatusCode::unavailable : StatusCode::deadline_exceeded, why_};
+}
+
+void ConnectionState::set_connected(std::chrono::milliseconds request_budget) {
+  budget_ = request_budget;
+  {
+    const std::lock_guard lock(mutex_);
+    phase_ = Phase::connected;
+    was_connected_ = true;
+    why_.clear();
+    usable_ = true;
+  }
+  changed_.notify_all();
+}
+
+void ConnectionState::set_stalled(bool stalled) {
+  {
+    const std::lock_guard lock(mutex_);
+    phase_ = stalled ? Phase::stalled : Phase::connected;
+    why_ = stalled ? "terraced does not answer" : "";
+    usable_ = !stalled;
+  }
+  changed_.notify_all();
+}
+
+void ConnectionState::set_disconnected(std::string why) {
+  {
+    const std::lock_guard lock(mutex_);
+    phase_ = Phase::disconnected;
+    why_ = std::move(why);
+    usable_ = false;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace terrace::client

@@ -1,0 +1,41 @@
+// What any thread may know of the connection.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+#include "client/client.h"
+#include "core/status.h"
+
+namespace terrace::client {
+
+class ConnectionState {
+ public:
+  // A call that starts now: ok, or unavailable with the reason. Any thread.
+  Status check() const;
+  // As Client::wait_connected. Any thread.
+  Status wait_connected(Deadline deadline);
+  std::chrono::milliseconds request_budget() const { return budget_.load(); }
+
+  // The connection's thread:
+  void set_connected(std::chrono::milliseconds request_budget);
+  // The connection stands, but nobody answers; or somebody does again.
+  void set_stalled(bool stalled);
+  void set_disconnected(std::string why);
+
+ private:
+  enum class Phase { connecting, connected, stalled, disconnected };
+
+  std::atomic<std::chrono::milliseconds> budget_{std::chrono::milliseconds(200)};
+  std::atomic<bool> usable_{false};
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Phase phase_ = Phase::connecting;
+  bool was_connected_ = false;
+  std::string why_ = "not connected to terraced yet";
+};
+
+}  // namespace terrace::client

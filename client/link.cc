@@ -1,0 +1,132 @@
+#include "client/link.h"
+
+#include <kj/debug.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "client/limits.h"
+
+namespace terrace::client {
+namespace {
+
+// Of a message from the daemon: one arena is enough.
+constexpr unsigned max_fds_per_message = 1;
+
+kj::Exception failure(const std::string& what) {
+  return kj::Exception(kj::Exception::Type::DISCONNECTED, __FILE__, __LINE__,
+                       kj::heapString(what.c_str()));
+}
+
+}  // namespace
+
+Status to_status(const kj::Exception& exception) {
+  std::string message(exception.getDescription().cStr());
+  switch (exception.getType()) {
+    case kj::Exception::Type::DISCONNECTED:
+      return {StatusCode::unavailable, std::move(message)};
+    case kj::Exception::Type::OVERLOADED:
+      return {StatusCode::resource_exhausted, std::move(message)};
+    case kj::Exception::Type::UNIMPLEMENTED:
+      return {StatusCode::unimplemented, std::move(message)};
+    case kj::Exception::Type::FAILED:
+      break;
+  }
+  return {StatusCode::internal, std::move(message)};
+}
+
+Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext& io,
+                                                             const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return error(StatusCode::unavailable, "the socket's path '" + path + "' is too long");
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd)
+    return error(StatusCode::unavailable,
+                 errno_status(errno, "could not create a socket").message());
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return error(StatusCode::unavailable,
+                 errno_status(errno, "could not connect to terraced at " + path).message());
+  using Provider = kj::LowLevelAsyncIoProvider;
+  return io.lowLevelProvider->wrapUnixSocketFd(fd.release(), Provider::TAKE_OWNERSHIP |
+                                                                 Provider::ALREADY_CLOEXEC |
+                                                                 Provider::ALREADY_NONBLOCK);
+}
+
+kj::Promise<kj::Own<Link>> Link::open(kj::AsyncIoContext& io, const std::string& socket_path,
+                                      const std::string& client_name,
+                                      std::shared_ptr<const SessionArena> earlier) {
+  auto stream = connect_to_socket(io, socket_path);
+  if (!stream) return failure(stream.error().message());
+  auto link = kj::heap<Link>(io, kj::mv(*stream));
+  auto done = link->shake_hands(client_name, std::move(earlier));
+  auto late = link->timer_.afterDelay(handshake_limit.count() * kj::SECONDS)
+                  .then([]() -> kj::Promise<void> {
+                    return failure("terraced accepted the connection but does not answer");
+                  });
+  return done.exclusiveJoin(kj::mv(late)).then([link = kj::mv(link)]() mutable {
+    return kj::mv(link);
+  });
+}
+
+Link::Link(kj::AsyncIoContext& io, kj::Own<kj::AsyncCapabilityStream> stream)
+    : timer_(io.provider->getTimer()),
+      stream_(kj::mv(stream)),
+      rpc_(*stream_, max_fds_per_message),
+      daemon_(rpc_.bootstrap().castAs<protocol::Daemon>()),
+      tasks_(*this) {}
+
+kj::Promise<void> Link::shake_hands(const std::string& client_name,
+                                    std::shared_ptr<const SessionArena> earlier) {
+  auto request = daemon_.openSessionRequest();
+  request.setClientName(client_name);
+  return request.send().then([this, earlier](auto&& opened) -> kj::Promise<void> {
+    const auto info = opened.getInfo();
+    if (info.getProtocolVersion() != protocol::PROTOCOL_VERSION)
+      return failure("terraced " + std::string(info.getVersion().cStr()) +
+                     " speaks another version of the protocol");
+    session_ = opened.getSession();
+    request_budget_ = std::chrono::milliseconds(info.getRequestBudgetMs());
+    auto arena = std::make_shared<SessionArena>();
+    arena->boot_id = info.getBootId().cStr();
+    arena->session_id = opened.getSessionId();
+    if (earlier && earlier->boot_id == arena->boot_id) {
+      arena->mapping = earlier->mapping;
+      arena_ = std::move(arena);
+      return kj::READY_NOW;
+    }
+    return session_.deviceArenaRequest().send().then([this, arena](auto&& answer) {
+      auto capability = answer.getArena();
+      const std::uint64_t bytes = answer.getBytes();
+      auto descriptor = capability.getFd();
+      return descriptor.attach(kj::mv(capability))
+          .then([this, arena, bytes](kj::Maybe<int> fd) -> kj::Promise<void> {
+            auto mapping =
+                SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
+            if (!mapping) return failure(mapping.error().message());
+            arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
+            arena_ = arena;
+            return populate(arena->mapping, 0);
+          });
+    });
+  });
+}
+
+kj::Promise<void> Link::populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset) {
+  if (offset >= std::min(mapping->size(), max_populated_bytes)) return kj::READY_NOW;
+  mapping->populate(offset, populate_piece_bytes);
+  // Through the event port, so that a stop gets its turn.
+  return timer_.afterDelay(0 * kj::NANOSECONDS).then([this, mapping, offset] {
+    return populate(mapping, offset + populate_piece_bytes);
+  });
+}
+
+void Link::taskFailed(kj::Exception&&) {
+  // Each call answers for its own failure; what is left has nobody who waits for it.
+}
+
+}  // namespace terrace::client

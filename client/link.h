@@ -1,0 +1,65 @@
+// One connection to terraced with its session and arena. Lives on the connection's thread.
+#pragma once
+
+#include <capnp/rpc-twoparty.h>
+#include <kj/async-io.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "client/session_arena.h"
+#include "core/status.h"
+#include "protocol/terrace.capnp.h"
+
+namespace terrace::client {
+
+// What went wrong with a call.
+Status to_status(const kj::Exception& exception);
+
+// Connects to the socket at `path`. unavailable, with the reason, if nobody is there.
+Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext& io,
+                                                             const std::string& path);
+
+class Link final : private kj::TaskSet::ErrorHandler {
+ public:
+  // Connects, opens a session, maps and populates the arena. `earlier`, if there is one, is the
+  // arena of the session before: its mapping is taken over where the daemon is still the same.
+  // Fails with a kj::Exception whose description is for people.
+  static kj::Promise<kj::Own<Link>> open(kj::AsyncIoContext& io, const std::string& socket_path,
+                                         const std::string& client_name,
+                                         std::shared_ptr<const SessionArena> earlier);
+
+  Link(kj::AsyncIoContext& io, kj::Own<kj::AsyncCapabilityStream> stream);
+  ~Link() = default;
+  KJ_DISALLOW_COPY(Link);
+
+  // Resolves when the connection is lost.
+  kj::Promise<void> when_lost() { return rpc_.onDisconnect(); }
+
+  protocol::Daemon::Client& daemon() { return daemon_; }
+  protocol::Session::Client& session() { return session_; }
+  const std::shared_ptr<const SessionArena>& arena() const { return arena_; }
+  std::chrono::milliseconds request_budget() const { return request_budget_; }
+  kj::Timer& timer() { return timer_; }
+
+  // Runs a promise to its end, or drops it with the link.
+  void add(kj::Promise<void> task) { tasks_.add(kj::mv(task)); }
+
+ private:
+  kj::Promise<void> shake_hands(const std::string& client_name,
+                                std::shared_ptr<const SessionArena> earlier);
+  kj::Promise<void> populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset);
+  void taskFailed(kj::Exception&& exception) override;
+
+  kj::Timer& timer_;
+  kj::Own<kj::AsyncCapabilityStream> stream_;
+  capnp::TwoPartyClient rpc_;
+  protocol::Daemon::Client daemon_;
+  protocol::Session::Client session_ = nullptr;
+  std::shared_ptr<const SessionArena> arena_;
+  std::chrono::milliseconds request_budget_{};
+  kj::TaskSet tasks_;
+};
+
+}  // namespace terrace::client

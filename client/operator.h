@@ -1,0 +1,61 @@
+// What an operator's tool asks a running daemon. Blocking, for a thread without an event loop of
+// its own; needs no session and no arena.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "core/block_key.h"
+#include "core/space.h"
+#include "core/status.h"
+#include "core/tier.h"
+
+namespace terrace::client {
+
+struct BlockListing {
+  BlockKey space, key, parent;
+  std::uint32_t depth = 0;  // 0 for a first block
+  std::vector<Token> tokens;
+  std::array<bool, tier_count> tiers{};  // who has a copy
+  std::uint32_t holders = 0;             // leases
+  std::uint64_t recency = 0;             // larger is more recent
+  std::uint64_t bytes = 0;               // of the payload
+};
+
+struct ListingPage {
+  std::vector<BlockListing> blocks;
+  std::optional<BlockKey> next;  // where to go on; absent at the end
+};
+
+// One connection. Each call: unavailable if the daemon is not there (any more), deadline_exceeded
+// if it takes longer, with a message for people. One thread at a time, and the same one throughout.
+class OperatorClient {
+ public:
+  // `socket_path` empty: default_socket_path().
+  static Result<std::unique_ptr<OperatorClient>> connect(const std::string& socket_path);
+  ~OperatorClient();
+
+  // One JSON object; docs/protocol.md lists its fields.
+  Result<std::string> stats_json(Deadline deadline);
+  // Blocks in the order of their keys, from `from` on (absent: from the first), at most `limit` and
+  // what the daemon allows a page.
+  Result<ListingPage> list_blocks(const std::optional<BlockKey>& from, std::uint32_t limit,
+                                  Deadline deadline);
+  Result<std::vector<SpaceDescriptor>> list_spaces(Deadline deadline);
+
+ private:
+  class Impl;
+  explicit OperatorClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Connects, asks and disconnects.
+Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline);
+
+}  // namespace terrace::client

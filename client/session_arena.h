@@ -1,0 +1,30 @@
+// The device arena as one session of this process sees it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/client.h"
+#include "core/shared_memory.h"
+
+namespace terrace::client {
+
+// Every slot keeps its session's alive: as long as one is left, this process may touch what the
+// session held. Sessions of one boot share the mapping.
+struct SessionArena {
+  std::shared_ptr<const SharedMapping> mapping;
+  std::string boot_id;
+  std::uint64_t session_id = 0;
+};
+
+// The slot at `offset`; absent if it does not lie in the arena.
+inline std::optional<Slot> slot_at(const std::shared_ptr<const SessionArena>& arena,
+                                   std::uint64_t offset, std::uint64_t block_bytes) {
+  const std::uint64_t size = arena->mapping->size();
+  if (block_bytes > size || offset > size - block_bytes) return std::nullopt;
+  return Slot{arena->mapping->data() + offset, offset, arena};
+}
+
+}  // namespace terrace::client

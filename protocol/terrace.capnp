@@ -1,0 +1,143 @@
+# What terraced and its clients say to each other over a Unix socket. docs/protocol.md tells the
+# story; this file is the contract.
+#
+# Only control goes over the socket. Payload lies in arenas whose descriptors the daemon hands out
+# (Arena), and is named by its offset there.
+#
+# What is asked for most (match, acquire, reserve) carries keys, tokens, slots and states as packed
+# little-endian bytes: one Data field each, no object a block, so that a call over 512 blocks costs
+# little more than a ping of the same size.
+#
+# Calls on one Space take effect in the order in which they were sent. So a client that stops waiting
+# for an acquire or a reserve sends the release of that lease at once: whichever answer comes later,
+# nothing is held.
+#
+# A daemon cuts the connection of a client that sends malformed or oversized messages, or that does
+# not read its answers. Limits: cache_daemon/limits.h.
+@0xb912cfa8ba422828;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("terrace::protocol");
+
+# Raised when an old client and a new daemon (or the other way round) would misread each other.
+const protocolVersion :UInt32 = 1;
+
+struct DaemonInfo {
+  bootId @0 :Text;
+  # New at every start. Arenas, sessions and slots of another boot mean nothing to this one.
+  version @1 :Text;
+  protocolVersion @2 :UInt32;
+  pid @3 :UInt32;
+  requestBudgetMs @4 :UInt32;
+  # What one inference request may lose to the cache in all.
+}
+
+interface Daemon {
+  # The bootstrap capability.
+
+  ping @0 (data :Data) -> (data :Data);
+  # Gives back what it was given: for measurements and to see whether anybody is there.
+
+  info @1 () -> (info :DaemonInfo);
+
+  openSession @2 (clientName :Text) -> (session :Session, sessionId :UInt64, info :DaemonInfo);
+  # At most one a connection. The session ends when the process behind the connection (SO_PEERCRED)
+  # has ended. A process that only lost its connection can still touch its slots: they are
+  # quarantined until it ends or says otherwise (Session.touchesNothing).
+
+  openOperator @3 () -> (operator :Operator);
+}
+
+interface Arena {
+  # Memory that the daemon shares. The descriptor comes with this capability (getFd).
+
+  bytes @0 () -> (bytes :UInt64);
+}
+
+interface Session {
+  deviceArena @0 (deviceIndex :UInt16) -> (arena :Arena, bytes :UInt64);
+  # The arena that slots are offsets into. Readable and writable. Only device 0 exists for now.
+
+  hostArena @1 () -> (arena :Arena, bytes :UInt64);
+  # Read-only for clients; bytes is 0 and arena null where there is no host tier.
+
+  openSpace @2 (descriptor :SpaceDescriptor) -> (space :Space, digest :Data);
+  # The same descriptor gives the same space, to every session.
+
+  touchesNothing @3 (sessionIds :List(UInt64));
+  # This process no longer touches any slot of these earlier sessions of its own: their leases end.
+  # Ids of other processes are ignored.
+}
+
+struct SpaceDescriptor {
+  # core/space.h says what each field means.
+  modelDigest @0 :Data;  # 32 bytes
+  numericsId @1 :Text;
+  kvDtype @2 :Text;
+  layoutId @3 :Text;
+  blockTokens @4 :UInt32;
+  blockBytes @5 :UInt64;
+  tensorParallelRank @6 :UInt32;
+  tensorParallelSize @7 :UInt32;
+  adapter @8 :Text;
+  adapterRevision @9 :Text;
+  tenant @10 :Text;
+  label @11 :Text;
+}
+
+struct SealBlock {
+  slot @0 :UInt64;
+  parent @1 :Data;    # 32 bytes
+  tokens @2 :Data;    # int32, little endian: blockTokens of them
+  checksum @3 :UInt64;  # core/checksum.h, of the slot's bytes
+}
+
+interface Space {
+  # Packed fields: keys are 32 bytes each, tokens int32, slots uint64; states are BlockState and
+  # tiers Tier of core/tier.h, a byte each.
+
+  match @0 (keys :Data, tokens :Data)
+      -> (states :Data, matchedBlocks :UInt32, partialTokens :UInt32, partialKey :Data, loadNs :UInt64);
+  # Metadata only; counts as no use. tokens are those of the whole prompt, or none. states holds one
+  # entry a key, pending included. partialKey is empty unless partialTokens > 0.
+
+  acquire @1 (lease :UInt64, keys :Data, prefillTokensPerSecond :Float64, deviceIndex :UInt16)
+      -> (slots :Data, tiers :Data);
+  # Holds the leading run of keys in the device tier, loading what is lower; answers when it is there.
+  # The lease's number is the client's choice. A release in the meantime answers with nothing.
+
+  reserve @2 (lease :UInt64, keys :Data, unnamed :UInt32, deviceIndex :UInt16) -> (slots :Data);
+  # Slots to write to: one a key, then `unnamed` more, or fewer if the arena is full. Their contents
+  # are undefined.
+
+  seal @3 (lease :UInt64, blocks :List(SealBlock)) -> (outcomes :Data);
+  # One byte a block: 0 sealed, 1 duplicate, 2 invalid. The bytes must not change any more.
+
+  release @4 (leases :List(UInt64));
+  # The session no longer touches the slots of these leases. Unknown numbers are ignored.
+}
+
+struct BlockInfo {
+  space @0 :Data;   # digest
+  key @1 :Data;
+  parent @2 :Data;
+  depth @3 :UInt32;   # 0 for a first block
+  tokens @4 :Data;
+  tiers @5 :UInt8;  # bit i: the tier i of core/tier.h has a copy
+  holders @6 :UInt32;  # leases
+  recency @7 :UInt64;
+  bytes @8 :UInt64;  # of the payload
+}
+
+interface Operator {
+  # For people and their tools.
+
+  stats @0 () -> (json :Text);
+  # One JSON object; docs/protocol.md lists its fields.
+
+  listBlocks @1 (from :Data, limit :UInt32) -> (blocks :List(BlockInfo), next :Data);
+  # Blocks in the order of their keys, from the key `from` on (empty: from the first), at most
+  # `limit` and what the daemon allows a page. `next` is where to go on, empty at the end.
+
+  listSpaces @2 () -> (spaces :List(SpaceDescriptor));
+}

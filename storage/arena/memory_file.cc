@@ -1,0 +1,18 @@
+#include "storage/arena/memory_file.h"
+
+namespace terrace::storage {
+
+Result<std::unique_ptr<MemoryFile>> MemoryFile::create(const std::string& name, std::size_t bytes,
+                                                       Clients clients) {
+  auto fd = create_memory_file(name, bytes);
+  if (!fd) return error(fd.error());
+  auto mapping = SharedMapping::map(fd->get(), bytes, SharedMapping::Access::read_write);
+  if (!mapping) return error(mapping.error());
+  // After the mapping: the seal lets only those write who could before.
+  if (clients == Clients::read_only)
+    if (Status status = seal_against_writing(fd->get()); !status.ok())
+      return error(std::move(status));
+  return std::unique_ptr<MemoryFile>(new MemoryFile(std::move(*fd), std::move(*mapping)));
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,175 @@
+// Acquisitions: which run is worth having, holding it, and telling when it is there.
+#include <algorithm>
+
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+// The length of the run that saves the most time: what computing its blocks takes less what loading
+// them takes. Without measurements everything is loaded.
+std::size_t TieredCache::Impl::worthwhile_run(const SpaceEntry& space, std::span<Block* const> run,
+                                              const AcquireOptions& options) const {
+  if (options.prefill_tokens_per_second <= 0) return run.size();
+  const double compute_ns = 1e9 * space.descriptor.block_tokens / options.prefill_tokens_per_second;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const double host_ns = host_rate_.estimate_ns(now_ns, space.descriptor.block_bytes);
+  const double disk_ns = disk_rate_.estimate_ns(now_ns, space.descriptor.block_bytes);
+  double gain_ns = 0, best_ns = 0;
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    gain_ns += compute_ns;
+    const Tier tier = run[i]->highest_tier();
+    if (tier == Tier::host) gain_ns -= host_ns;
+    if (tier == Tier::disk) gain_ns -= disk_ns;
+    if (gain_ns > best_ns) {
+      best_ns = gain_ns;
+      best = i + 1;
+    }
+  }
+  return best;
+}
+
+bool TieredCache::Impl::needs_check(const Slot& slot, SessionId session) const {
+  switch (options_.device_verify) {
+    case DeviceVerify::never:
+      return false;
+    case DeviceVerify::first_use:
+      return !slot.verified && slot.session != session;
+    case DeviceVerify::always:
+      return slot.session != session;
+  }
+  return true;
+}
+
+void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId space_id,
+                                std::span<const BlockKey> keys, const AcquireOptions& options,
+                                AcquireCallback done) {
+  const auto owner = sessions_.find(session);
+  const SpaceEntry* space = catalog_.space(space_id);
+  if (owner == sessions_.end() || owner->second.abandoned || !space) {
+    done({});
+    return;
+  }
+  std::vector<Block*> run;
+  catalog_.index().find(keys, run);
+  const auto absent = std::ranges::find_if(run, [&](const Block* block) {
+    return !block || block->space != space_id || !block->present();
+  });
+  run.erase(absent, run.end());
+  const std::size_t length = worthwhile_run(*space, run, options);
+  declined_loads_ += run.size() - length;
+  run.resize(length);
+
+  Acquisition acquisition;
+  acquisition.session = session;
+  acquisition.lease = lease_id;
+  acquisition.done = std::move(done);
+  acquisition.slots.resize(length, nullptr);
+
+  const std::uint64_t recency = new_recency();
+  for (Block* block : run) {
+    acquisition.from.push_back(block->highest_tier());
+    touch(*block, recency);
+  }
+  // First hold what is in the device tier already, so that making room for the rest cannot evict
+  // it.
+  for (std::size_t i = 0; i < length; ++i)
+    if ((acquisition.slots[i] = run[i]->device)) hold(*run[i]->device);
+  std::vector<Slot*> to_load;
+  std::size_t had = 0;
+  for (; had < length; ++had) {
+    Slot*& slot = acquisition.slots[had];
+    if (slot) continue;
+    if ((slot = run[had]->device)) {  // the same key a second time
+      hold(*slot);
+      continue;
+    }
+    slot = take_slot(device_, *space);
+    if (!slot) break;
+    slot->state = SlotState::loading;
+    attach(*run[had], *slot);
+    hold(*slot);
+    to_load.push_back(slot);
+  }
+  for (std::size_t i = had; i < length; ++i)
+    if (acquisition.slots[i]) unhold(*acquisition.slots[i]);
+  acquisition.slots.resize(had);
+  acquisition.from.resize(had);
+
+  const std::uint64_t id = next_acquisition_++;
+  std::vector<Slot*> to_check;
+  for (std::size_t i = 0; i < had; ++i) {
+    Slot& slot = *acquisition.slots[i];
+    const bool check = slot.state == SlotState::copy && needs_check(slot, session);
+    const bool wait = slot.state == SlotState::loading || check;
+    acquisition.parts.push_back(wait ? Acquisition::Part::waiting : Acquisition::Part::ready);
+    if (!wait) continue;
+    ++acquisition.waiting;
+    slot.waiters.push_back({id, static_cast<std::uint32_t>(i)});
+    if (check && !slot.verifying) to_check.push_back(&slot);
+  }
+  lease_of(session, lease_id).acquisitions.push_back(id);
+  if (acquisition.waiting == 0) finished_.push_back(id);
+  acquisitions_.emplace(id, std::move(acquisition));
+  for (Slot* slot : to_check)
+    if (!slot->verifying) start_check(*slot);
+  for (Slot* slot : to_load) start_load(*slot);
+  demote_ahead();
+  deliver_finished();
+}
+
+void TieredCache::Impl::resolve_waiters(Slot& slot, bool ready) {
+  for (const SlotWaiter& waiter : std::exchange(slot.waiters, {})) {
+    const auto found = acquisitions_.find(waiter.acquisition);
+    if (found == acquisitions_.end()) continue;
+    Acquisition& acquisition = found->second;
+    // The run may have become shorter because of another block.
+    if (waiter.index >= acquisition.slots.size()) continue;
+    if (!ready) {
+      truncate(waiter.acquisition, waiter.index);
+    } else {
+      acquisition.parts[waiter.index] = Acquisition::Part::ready;
+      if (--acquisition.waiting == 0) finished_.push_back(waiter.acquisition);
+    }
+  }
+}
+
+void TieredCache::Impl::truncate(std::uint64_t id, std::size_t length) {
+  Acquisition& acquisition = acquisitions_.at(id);
+  for (std::size_t i = length; i < acquisition.slots.size(); ++i) {
+    if (acquisition.parts[i] == Acquisition::Part::waiting) --acquisition.waiting;
+    unhold(*acquisition.slots[i]);
+  }
+  acquisition.slots.resize(length);
+  acquisition.from.resize(length);
+  acquisition.parts.resize(length);
+  if (acquisition.waiting == 0) finished_.push_back(id);
+}
+
+void TieredCache::Impl::deliver_finished() {
+  // A callback may call into the cache and finish more: the loop outside takes those, too.
+  if (delivering_) return;
+  delivering_ = true;
+  for (std::size_t i = 0; i < finished_.size(); ++i) {
+    auto node = acquisitions_.extract(finished_[i]);
+    if (node.empty()) continue;  // its lease was released
+    Acquisition& acquisition = node.mapped();
+    Lease& lease = lease_of(acquisition.session, acquisition.lease);
+    std::erase(lease.acquisitions, node.key());
+    std::vector<AcquiredBlock> blocks;
+    blocks.reserve(acquisition.slots.size());
+    for (std::size_t at = 0; at < acquisition.slots.size(); ++at) {
+      lease.slots.push_back(acquisition.slots[at]);
+      const Tier from = acquisition.from[at];
+      blocks.push_back({acquisition.slots[at]->offset, from});
+      ++counters(from).hits;
+      for (const Tier tier : tiers_here_)
+        if (tier < from) ++counters(tier).misses;
+    }
+    acquisition.done(std::move(blocks));
+  }
+  finished_.clear();
+  delivering_ = false;
+}
+
+}  // namespace terrace::storage

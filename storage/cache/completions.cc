@@ -1,0 +1,127 @@
+// What engines have completed, and what time brings.
+#include <algorithm>
+
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+TieredCache::Impl::Impl(const CacheOptions& options, Accelerator& accelerator,
+                        std::unique_ptr<DiskTier> disk, const Clock& clock, ArenaTier device,
+                        std::optional<ArenaTier> host)
+    : options_(options),
+      accelerator_(accelerator),
+      disk_(std::move(disk)),
+      clock_(clock),
+      device_(std::move(device)),
+      host_(std::move(host)),
+      candidates_(host_.has_value(), disk_ != nullptr,
+                  [] { return std::make_unique<LruPolicy>(); }) {
+  tiers_here_.push_back(Tier::device);
+  if (host_) tiers_here_.push_back(Tier::host);
+  if (disk_) tiers_here_.push_back(Tier::disk);
+  const auto notify = [waker = waker_] {
+    const std::lock_guard lock(waker->mutex);
+    if (waker->wake) waker->wake();
+  };
+  accelerator_.set_notify(notify);
+  if (disk_) disk_->set_notify(notify);
+}
+
+TieredCache::Impl::~Impl() {
+  set_wake(nullptr);
+  // Engines let go of the arenas before the arenas go.
+  disk_.reset();
+  accelerator_.set_notify(nullptr);
+  accelerator_.synchronize();
+  accelerator_.take_completions(copy_completions_);
+}
+
+void TieredCache::Impl::set_wake(std::function<void()> wake) {
+  const std::lock_guard lock(waker_->mutex);
+  waker_->wake = std::move(wake);
+}
+
+Ticket TieredCache::Impl::new_ticket(Operation operation) {
+  const Ticket ticket = next_ticket_++;
+  operations_.emplace(ticket, operation);
+  return ticket;
+}
+
+std::uint64_t TieredCache::Impl::new_recency() {
+  recency_ = std::max<std::uint64_t>(recency_ + 1, static_cast<std::uint64_t>(clock_.unix_ms()));
+  return recency_;
+}
+
+std::span<std::byte> TieredCache::Impl::bytes_of(const Slot& slot) const {
+  return (slot.tier == Tier::device ? device_ : *host_).bytes(slot, *catalog_.space(slot.space));
+}
+
+void TieredCache::Impl::run_completions() {
+  if (disk_) {
+    disk_completions_.clear();
+    disk_->take_completions(disk_completions_);
+    for (const DiskCompletion& completion : disk_completions_) {
+      const auto node = operations_.extract(completion.ticket);
+      if (node.empty()) continue;
+      const Operation& operation = node.mapped();
+      switch (operation.kind) {
+        case Operation::Kind::load:
+          finish_load(operation, completion.status, completion.payload_checksum);
+          break;
+        case Operation::Kind::write:
+          finish_write(operation, completion);
+          break;
+        case Operation::Kind::flush:
+          drain_flushing_ = false;
+          if (completion.status.ok())
+            if (auto call = std::exchange(drained_, nullptr)) call();
+          break;
+        case Operation::Kind::verify:
+        case Operation::Kind::demote:
+          break;
+      }
+    }
+  }
+  copy_completions_.clear();
+  accelerator_.take_completions(copy_completions_);
+  for (const CopyCompletion& completion : copy_completions_) {
+    const auto node = operations_.extract(completion.ticket);
+    if (node.empty()) continue;
+    const Operation& operation = node.mapped();
+    switch (operation.kind) {
+      case Operation::Kind::load:
+        finish_load(operation, completion.status, completion.checksum);
+        break;
+      case Operation::Kind::verify:
+        finish_check(operation, completion.status, completion.checksum);
+        break;
+      case Operation::Kind::demote:
+        finish_demotion(operation, completion.status, completion.checksum);
+        break;
+      case Operation::Kind::write:
+      case Operation::Kind::flush:
+        break;
+    }
+  }
+  pump_loads();
+  deliver_finished();
+  pump_writes();
+  demote_ahead();
+  // A flush that failed is asked for again by tick(), not at once.
+}
+
+void TieredCache::Impl::tick() {
+  pump_loads();
+  pump_writes();
+  evict_disk_ahead();
+  demote_ahead();
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  if (now_ns - recency_flushed_ns_ >= recency_flush_ns) {
+    flush_recency(max_touches_a_turn);
+    if (touched_.empty()) recency_flushed_ns_ = now_ns;
+  }
+  continue_drain();
+  deliver_finished();
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,273 @@
+// The inside of TieredCache. One class, since every decision needs the same few tables, with its
+// roles in a file each: match.cc, leases.cc, acquire.cc, load.cc, seal.cc, evict.cc,
+// write_behind.cc, demote.cc, recover.cc, drain.cc, report.cc, completions.cc, invariants.cc.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "storage/cache/arena_tier.h"
+#include "storage/cache/load_rate.h"
+#include "storage/catalog/catalog.h"
+#include "storage/policy/candidates.h"
+#include "storage/policy/lru_policy.h"
+#include "storage/tiered_cache.h"
+
+namespace terrace::storage {
+
+// Named limits.
+constexpr std::size_t max_disk_reads_in_flight = 64;
+constexpr std::size_t max_disk_writes_in_flight = 16;
+constexpr std::uint64_t max_disk_write_bytes_in_flight = 64ull << 20;
+constexpr std::size_t max_host_demotions_in_flight = 16;
+constexpr std::int64_t first_retry_ns = 100'000'000;
+constexpr std::int64_t longest_retry_ns = 10'000'000'000;
+// After so many failed writes in a row the disk counts as failing: copies that only device or host
+// have may be evicted where room is needed, as if there were no disk, until a write succeeds again.
+constexpr std::uint32_t failures_until_failing = 3;
+// A disk that says so often in a row that it has no room, although blocks were evicted from it, has
+// another problem: it is left alone for a while instead of being emptied.
+constexpr std::uint32_t max_no_space_answers = 6;
+constexpr std::int64_t recency_flush_ns = 500'000'000;
+// What one call does at most of work that can wait.
+constexpr std::size_t max_evictions_a_turn = 256;
+constexpr std::size_t max_touches_a_turn = 4096;
+// What a record takes on disk beside its payload, at most, as far as the cache can know.
+constexpr std::uint64_t disk_overhead_bytes = 8192;
+// Eviction keeps this part of the disk free, so that a write need not wait for one.
+constexpr double disk_free_fraction = 0.02;
+
+class TieredCache::Impl {
+ public:
+  Impl(const CacheOptions& options, Accelerator& accelerator, std::unique_ptr<DiskTier> disk,
+       const Clock& clock, ArenaTier device, std::optional<ArenaTier> host);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  // recover.cc
+  void recover();
+  Result<SpaceId> open_space(const SpaceDescriptor& descriptor);
+
+  // match.cc
+  MatchResult match(SpaceId space, std::span<const BlockKey> keys,
+                    std::span<const Token> tokens) const;
+
+  // leases.cc
+  SessionId open_session();
+  void abandon_session(SessionId session);
+  void end_session(SessionId session);
+  void release(SessionId session, LeaseId lease);
+  std::vector<SlotOffset> reserve(SessionId session, LeaseId lease, SpaceId space,
+                                  std::span<const BlockKey> keys, std::size_t unnamed);
+
+  // acquire.cc
+  void acquire(SessionId session, LeaseId lease, SpaceId space, std::span<const BlockKey> keys,
+               const AcquireOptions& options, AcquireCallback done);
+
+  // seal.cc
+  std::vector<SealOutcome> seal(SessionId session, LeaseId lease,
+                                std::span<const SealRequest> blocks);
+
+  // completions.cc
+  void set_wake(std::function<void()> wake);
+  void run_completions();
+  void tick();
+
+  // drain.cc
+  void drain(std::function<void()> done);
+  std::size_t drain_blocks_left() const;
+
+  // report.cc
+  CacheStats stats() const;
+  BlockPage list(const BlockKey& from, std::size_t limit) const;
+
+  // invariants.cc
+  Status check_invariants() const;
+
+  const Catalog& catalog() const { return catalog_; }
+  const ArenaTier& device() const { return device_; }
+  const std::optional<ArenaTier>& host() const { return host_; }
+
+ private:
+  // What engines work on, by ticket.
+  struct Operation {
+    enum class Kind : std::uint8_t {
+      load,    // into `slot`, from `other` (host) or from disk
+      verify,  // of `slot`
+      demote,  // from `slot` (device) to `other` (host)
+      write,   // of `slot` to disk
+      flush,
+    };
+    Kind kind = Kind::flush;
+    Block* block = nullptr;
+    Slot* slot = nullptr;
+    Slot* other = nullptr;
+  };
+
+  struct Lease {
+    std::vector<Slot*> slots;                 // reserved or held, once for each hold
+    std::vector<std::uint64_t> acquisitions;  // that have not called back yet
+  };
+  struct Session {
+    bool abandoned = false;
+    std::unordered_map<LeaseId, Lease> leases;
+  };
+
+  struct Acquisition {
+    enum class Part : std::uint8_t { waiting, ready };
+    SessionId session = 0;
+    LeaseId lease = 0;
+    std::vector<Slot*> slots;  // held
+    std::vector<Tier> from;
+    std::vector<Part> parts;
+    std::size_t waiting = 0;
+    AcquireCallback done;
+  };
+
+  // Wakes the deciding thread from any other. Shared with the engines' notifications, which may
+  // outlive the cache by a moment.
+  struct Waker {
+    std::mutex mutex;
+    std::function<void()> wake;
+  };
+
+  SpaceEntry& space_of(const Block& block) { return *catalog_.space(block.space); }
+  const SpaceEntry& space_of(const Block& block) const { return *catalog_.space(block.space); }
+  std::span<std::byte> bytes_of(const Slot& slot) const;
+  TierStats& counters(Tier tier) { return counters_[static_cast<std::size_t>(tier)]; }
+  Ticket new_ticket(Operation operation);
+  std::uint64_t new_recency();
+  Lease& lease_of(SessionId session, LeaseId lease);  // made if new
+  void forget_pending(const BlockKey& key);
+
+  // residency.cc: every change of where a block is goes through these.
+  void refresh(Block& block) { candidates_.refresh(block, space_of(block).size_class); }
+  void touch(Block& block, std::uint64_t recency);
+  // Makes `slot` the place of the block in the slot's tier, in the slot's state.
+  void attach(Block& block, Slot& slot);
+  // A slot that was being loaded now holds its block.
+  void become_copy(Slot& slot);
+  // Takes the block out of its slot, which is then nobody's and still in use. The block may be gone
+  // afterwards.
+  void detach(Slot& slot);
+  void set_disk(Block& block, DiskCopy copy, std::uint64_t disk_bytes);
+  void count_child(const Block& block, Tier tier, int change);
+  // Ends a change that began when the block was present or not: counts holes, and removes the block
+  // if nothing of it is left, and holes above it that nothing needs any more.
+  void settle(Block& block, bool was_present);
+  void free_slot(Slot& slot) { (slot.tier == Tier::device ? device_ : *host_).free(slot); }
+  // The slot's bytes do not verify: its block loses this copy, and the slot is kept away until
+  // nobody can touch it any more.
+  void quarantine(Slot& slot);
+  void free_if_out_of_reach(Slot& slot);
+  void hold(Slot& slot);
+  void unhold(Slot& slot);
+  void begin_use(Slot& slot);
+  void end_use(Slot& slot);
+
+  // evict.cc
+  // A free slot, made by evicting what may go without I/O; null if there is none.
+  Slot* take_slot(ArenaTier& arena, const SpaceEntry& space);
+  Block* next_victim(Tier tier, std::uint32_t size_class) const;
+  // The block may be gone afterwards.
+  void evict(Block& block, Tier tier);
+  bool make_disk_room(std::uint64_t bytes);
+  void evict_disk_ahead();
+
+  // acquire.cc
+  std::size_t worthwhile_run(const SpaceEntry& space, std::span<Block* const> run,
+                             const AcquireOptions& options) const;
+  bool needs_check(const Slot& slot, SessionId session) const;
+  void resolve_waiters(Slot& slot, bool ready);
+  void truncate(std::uint64_t id, std::size_t length);
+  void deliver_finished();
+
+  // load.cc
+  void start_load(Slot& slot);
+  void pump_loads();
+  void start_check(Slot& slot);
+  void finish_load(const Operation& operation, const Status& status, std::uint64_t checksum);
+  void finish_check(const Operation& operation, const Status& status, std::uint64_t checksum);
+  void fail_load(Slot& slot);
+
+  // write_behind.cc
+  void queue_write(Block& block);
+  void pump_writes();
+  void start_write(Block& block, Slot& source);
+  void finish_write(const Operation& operation, const DiskCompletion& completion);
+  void decline_disk(Block& block);
+  bool disk_failing() const { return write_failures_ >= failures_until_failing; }
+  void flush_recency(std::size_t limit);
+
+  // demote.cc
+  void demote_ahead();
+  void finish_demotion(const Operation& operation, const Status& status, std::uint64_t checksum);
+
+  // drain.cc
+  void continue_drain();
+
+  CacheOptions options_;
+  Accelerator& accelerator_;
+  std::unique_ptr<DiskTier> disk_;
+  const Clock& clock_;
+  ArenaTier device_;
+  std::optional<ArenaTier> host_;
+  Catalog catalog_;
+  Candidates candidates_;
+  std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
+
+  std::vector<Tier> tiers_here_;
+  std::array<TierStats, tier_count> counters_{};
+  std::uint64_t declined_loads_ = 0;
+  std::uint64_t recency_ = 0;
+
+  std::unordered_map<SessionId, Session> sessions_;
+  SessionId next_session_ = 1;
+  std::unordered_map<BlockKey, std::uint32_t> pending_;  // reservations under a key
+  std::uint64_t reserved_slots_ = 0;
+  std::unordered_set<Slot*> quarantined_;
+
+  std::unordered_map<std::uint64_t, Acquisition> acquisitions_;
+  std::uint64_t next_acquisition_ = 1;
+  std::vector<std::uint64_t> finished_;  // acquisitions that have nothing to wait for
+  bool delivering_ = false;
+
+  std::unordered_map<Ticket, Operation> operations_;
+  Ticket next_ticket_ = 1;
+
+  std::deque<Slot*> loads_waiting_;  // for a place among the reads in flight
+  std::size_t disk_reads_in_flight_ = 0;
+  LoadRate disk_rate_, host_rate_;
+
+  std::deque<BlockKey> write_queue_;  // heads before tails
+  std::size_t writes_in_flight_ = 0;
+  std::uint64_t write_bytes_in_flight_ = 0;
+  std::uint64_t disk_bytes_ = 0;      // of copies there and of writes under way
+  std::uint32_t write_failures_ = 0;  // in a row
+  std::int64_t write_not_before_ns_ = 0;
+  std::uint32_t no_space_answers_ = 0;  // in a row
+  std::vector<BlockKey> touched_;
+  std::int64_t recency_flushed_ns_ = 0;
+
+  std::size_t demotions_in_flight_ = 0;
+  std::uint32_t demotion_failures_ = 0;
+  std::int64_t demote_not_before_ns_ = 0;
+
+  bool draining_ = false;
+  bool drain_flushing_ = false;
+  std::function<void()> drained_;
+
+  std::vector<DiskCompletion> disk_completions_;
+  std::vector<CopyCompletion> copy_completions_;
+};
+
+}  // namespace terrace::storage

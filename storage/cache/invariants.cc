@@ -1,0 +1,111 @@
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+namespace {
+
+Status broken(const std::string& what) { return {StatusCode::internal, "invariant: " + what}; }
+
+}  // namespace
+
+Status TieredCache::Impl::check_invariants() const {
+  // Holds: each one of a lease or of an acquisition, and nothing else.
+  std::unordered_map<const Slot*, std::uint32_t> holds;
+  std::uint64_t reserved = 0;
+  for (const auto& [session_id, session] : sessions_)
+    for (const auto& [lease_id, lease] : session.leases)
+      for (const Slot* slot : lease.slots) {
+        ++holds[slot];
+        if (slot->state != SlotState::reserved) continue;
+        ++reserved;
+        if (slot->session != session_id || slot->lease != lease_id)
+          return broken("a reserved slot belongs to another lease");
+      }
+  for (const auto& [id, acquisition] : acquisitions_) {
+    for (const Slot* slot : acquisition.slots) ++holds[slot];
+    if (!sessions_.contains(acquisition.session)) return broken("an acquisition without session");
+  }
+  if (reserved != reserved_slots_) return broken("reserved slots are miscounted");
+
+  std::uint64_t slots_of_blocks = 0;
+  const auto check_arena = [&](const ArenaTier& arena, Tier tier) -> Status {
+    std::uint64_t bytes = 0;
+    for (const auto& [offset, slot] : arena.slots()) {
+      const SpaceEntry& space = *catalog_.space(slot.space);
+      bytes += space.slot_bytes;
+      if (slot.offset != offset || slot.tier != tier) return broken("a slot has another place");
+      if (offset + space.slot_bytes > arena.memory().size())
+        return broken("a slot lies past its arena");
+      const auto held = holds.find(&slot);
+      if (slot.holders != (held == holds.end() ? 0 : held->second))
+        return broken("holds of a slot are miscounted");
+      if (slot.block) ++slots_of_blocks;
+      switch (slot.state) {
+        case SlotState::reserved:
+          if (slot.block || slot.holders != 1) return broken("a reserved slot holds a block");
+          break;
+        case SlotState::loading:
+          if (!slot.block || slot.busy == 0) return broken("a loading slot loads nothing");
+          break;
+        case SlotState::copy:
+          if (!slot.block) return broken("a copy without block");
+          break;
+        case SlotState::quarantined:
+          if (slot.block || !quarantined_.contains(const_cast<Slot*>(&slot)))
+            return broken("a quarantined slot is unknown or in use");
+          break;
+      }
+    }
+    if (bytes != arena.arena().used_bytes()) return broken("bytes of an arena are miscounted");
+    if (bytes > arena.arena().capacity_bytes()) return broken("an arena is over its capacity");
+    return {};
+  };
+  if (Status status = check_arena(device_, Tier::device); !status.ok()) return status;
+  if (host_)
+    if (Status status = check_arena(*host_, Tier::host); !status.ok()) return status;
+
+  std::array<std::uint64_t, local_tiers> copies{};
+  std::uint64_t holes = 0, disk_bytes = 0, slots_seen = 0;
+  Status status;
+  catalog_.index().visit_from(BlockKey{}, [&](const Block& block) {
+    const auto fail = [&](const std::string& what) {
+      status = broken(what + " (block " + block.key.hex() + ")");
+      return false;
+    };
+    for (const Slot* slot : {block.device, block.host}) {
+      if (!slot) continue;
+      ++slots_seen;
+      if (slot->block != &block || slot->tier != (slot == block.device ? Tier::device : Tier::host))
+        return fail("a block and its slot disagree");
+    }
+    for (std::size_t tier = 0; tier < local_tiers; ++tier)
+      copies[tier] += block.has(static_cast<Tier>(tier));
+    disk_bytes += block.disk_bytes;
+    holes += !block.present();
+    if (!block.present() && !block.occupies_anything() && block.children.empty())
+      return fail("a hole that nothing needs");
+    std::array<std::uint32_t, local_tiers> children{};
+    for (const Block* child : block.children) {
+      if (child->parent != &block || child->depth != block.depth + 1)
+        return fail("a child has another parent");
+      children[0] += child->device != nullptr;
+      children[1] += child->host != nullptr;
+      children[2] += child->disk != DiskCopy::none;
+    }
+    if (children != block.children_in) return fail("children are miscounted");
+    const BlockKey& parent = block.parent ? block.parent->key : space_of(block).digest;
+    if (derive_block_key(parent, block.tokens) != block.key) return fail("a key is not its own");
+    return true;
+  });
+  if (!status.ok()) return status;
+  for (std::size_t tier = 0; tier < local_tiers; ++tier)
+    if (copies[tier] != counters_[tier].blocks)
+      return broken("copies are miscounted: " + std::to_string(copies[tier]) + " of " +
+                    to_string(static_cast<Tier>(tier)));
+  if (holes != catalog_.holes()) return broken("holes are miscounted");
+  if (disk_bytes != disk_bytes_) return broken("bytes on disk are miscounted");
+  if (slots_seen != slots_of_blocks) return broken("a slot's block does not know it");
+  return {};
+}
+
+}  // namespace terrace::storage

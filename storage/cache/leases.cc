@@ -1,0 +1,104 @@
+// Sessions, their leases, and the slots that leases reserve.
+#include <algorithm>
+
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+SessionId TieredCache::Impl::open_session() {
+  const SessionId id = next_session_++;
+  sessions_.emplace(id, Session{});
+  return id;
+}
+
+void TieredCache::Impl::abandon_session(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  found->second.abandoned = true;
+  // Nobody waits for these any more. What is held stays held: a process may still read and write.
+  for (auto& [id, lease] : found->second.leases) {
+    for (const std::uint64_t acquisition : lease.acquisitions) {
+      auto node = acquisitions_.extract(acquisition);
+      if (node.empty()) continue;
+      auto& slots = node.mapped().slots;
+      lease.slots.insert(lease.slots.end(), slots.begin(), slots.end());
+    }
+    lease.acquisitions.clear();
+  }
+}
+
+void TieredCache::Impl::end_session(SessionId session) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
+  std::vector<LeaseId> leases;
+  for (const auto& [id, lease] : found->second.leases) leases.push_back(id);
+  for (const LeaseId lease : leases) release(session, lease);
+  sessions_.erase(session);
+  const std::vector<Slot*> quarantined(quarantined_.begin(), quarantined_.end());
+  for (Slot* slot : quarantined) free_if_out_of_reach(*slot);
+}
+
+TieredCache::Impl::Lease& TieredCache::Impl::lease_of(SessionId session, LeaseId lease) {
+  return sessions_.at(session).leases[lease];
+}
+
+void TieredCache::Impl::release(SessionId session, LeaseId lease_id) {
+  const auto owner = sessions_.find(session);
+  if (owner == sessions_.end()) return;
+  auto node = owner->second.leases.extract(lease_id);
+  if (node.empty()) return;
+  Lease& lease = node.mapped();
+  for (const std::uint64_t id : lease.acquisitions) {
+    auto acquisition = acquisitions_.extract(id);
+    if (acquisition.empty()) continue;
+    for (Slot* slot : acquisition.mapped().slots) unhold(*slot);
+  }
+  for (Slot* slot : lease.slots) {
+    if (slot->state != SlotState::reserved) {
+      unhold(*slot);
+      continue;
+    }
+    if (slot->pending) forget_pending(*slot->pending);
+    --reserved_slots_;
+    free_slot(*slot);
+  }
+}
+
+std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId lease_id,
+                                                   SpaceId space_id, std::span<const BlockKey> keys,
+                                                   std::size_t unnamed) {
+  std::vector<SlotOffset> offsets;
+  const auto owner = sessions_.find(session);
+  const SpaceEntry* space = catalog_.space(space_id);
+  if (owner == sessions_.end() || owner->second.abandoned || !space || draining_) return offsets;
+  Lease& lease = lease_of(session, lease_id);
+  for (const BlockKey& key : keys) {
+    const Block* block = catalog_.find(key);
+    for (const Tier tier : tiers_here_)
+      if (!block || !block->has(tier)) ++counters(tier).misses;
+  }
+  for (std::size_t i = 0; i < keys.size() + unnamed; ++i) {
+    Slot* slot = take_slot(device_, *space);
+    if (!slot) break;
+    slot->state = SlotState::reserved;
+    slot->holders = 1;
+    slot->session = session;
+    slot->lease = lease_id;
+    if (i < keys.size()) {
+      slot->pending = keys[i];
+      ++pending_[keys[i]];
+    }
+    ++reserved_slots_;
+    lease.slots.push_back(slot);
+    offsets.push_back(slot->offset);
+  }
+  demote_ahead();
+  return offsets;
+}
+
+void TieredCache::Impl::forget_pending(const BlockKey& key) {
+  const auto found = pending_.find(key);
+  if (found != pending_.end() && --found->second == 0) pending_.erase(found);
+}
+
+}  // namespace terrace::storage

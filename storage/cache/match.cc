@@ -1,0 +1,51 @@
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey> keys,
+                                     std::span<const Token> tokens) const {
+  MatchResult result;
+  result.blocks.assign(keys.size(), BlockState::absent);
+  const SpaceEntry* space = catalog_.space(space_id);
+  if (!space) return result;
+
+  std::vector<Block*> found;
+  catalog_.index().find(keys, found);
+  const Block* last = nullptr;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const std::uint64_t block_bytes = space->descriptor.block_bytes;
+  double load_ns = 0;
+  bool leading = true;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const Block* block = found[i];
+    if (!block || block->space != space_id || !block->present()) {
+      leading = false;
+      if (!pending_.empty() && pending_.contains(keys[i])) result.blocks[i] = BlockState::pending;
+      continue;
+    }
+    const Tier tier = block->highest_tier();
+    result.blocks[i] = block_state(tier);
+    if (!leading) continue;
+    ++result.matched_blocks;
+    last = block;
+    if (tier == Tier::host) load_ns += host_rate_.estimate_ns(now_ns, block_bytes);
+    if (tier == Tier::disk) load_ns += disk_rate_.estimate_ns(now_ns, block_bytes);
+  }
+  result.load_ns = static_cast<std::uint64_t>(load_ns);
+
+  const std::size_t block_tokens = space->descriptor.block_tokens;
+  const std::size_t matched_tokens = result.matched_blocks * block_tokens;
+  if (matched_tokens < tokens.size()) {
+    const auto rest = tokens.subspan(matched_tokens);
+    const auto [block, shared] =
+        catalog_.best_partial(*space, last, rest.first(std::min(block_tokens, rest.size())));
+    // A whole block that is there under another key differs in what is no token: images, a salt.
+    if (block && shared < block_tokens) {
+      result.partial_tokens = shared;
+      result.partial_key = block->key;
+    }
+  }
+  return result;
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,57 @@
+// What the disk knew at start.
+#include <algorithm>
+
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+void TieredCache::Impl::recover() {
+  if (!disk_) return;
+  for (const SpaceDescriptor& descriptor : disk_->take_recovered_spaces())
+    (void)catalog_.open_space(descriptor);  // one that does not validate has no blocks here
+
+  std::vector<RecoveredBlock> blocks = disk_->take_recovered_blocks();
+  std::unordered_map<BlockKey, std::vector<std::size_t>> by_parent;
+  for (std::size_t i = 0; i < blocks.size(); ++i) by_parent[blocks[i].parent].push_back(i);
+
+  // From the heads on: whatever is not reached so has lost an ancestor and could never be matched.
+  struct Head {
+    SpaceEntry* space;
+    Block* block;
+  };
+  std::vector<Head> heads;
+  for (const auto& space : catalog_.spaces()) heads.push_back({space.get(), nullptr});
+  std::vector<bool> reached(blocks.size(), false);
+  while (!heads.empty()) {
+    const auto [space, parent] = heads.back();
+    heads.pop_back();
+    const BlockKey& parent_key = parent ? parent->key : space->digest;
+    const auto children = by_parent.find(parent_key);
+    if (children == by_parent.end()) continue;
+    for (const std::size_t i : children->second) {
+      RecoveredBlock& found = blocks[i];
+      // An index that does not agree with itself is not believed.
+      if (found.space != space->digest || found.tokens.size() != space->descriptor.block_tokens ||
+          derive_block_key(parent_key, found.tokens) != found.key || catalog_.find(found.key))
+        continue;
+      reached[i] = true;
+      Block& block = catalog_.insert(*space, parent, found.key, std::move(found.tokens));
+      catalog_.count_hole(1);
+      block.recency = found.recency;
+      recency_ = std::max(recency_, found.recency);
+      set_disk(block, DiskCopy::present, found.disk_bytes);
+      heads.push_back({space, &block});
+    }
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (!reached[i] && !catalog_.find(blocks[i].key)) disk_->erase(blocks[i].key);
+}
+
+Result<SpaceId> TieredCache::Impl::open_space(const SpaceDescriptor& descriptor) {
+  auto space = catalog_.open_space(descriptor);
+  if (!space) return error(space.error());
+  if (disk_) disk_->add_space(descriptor);
+  return (*space)->id;
+}
+
+}  // namespace terrace::storage

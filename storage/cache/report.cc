@@ -1,0 +1,63 @@
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+CacheStats TieredCache::Impl::stats() const {
+  CacheStats stats;
+  stats.tiers = counters_;
+  const auto arena = [&](Tier tier, const ArenaTier& from) {
+    TierStats& one = stats.tiers[static_cast<std::size_t>(tier)];
+    one.capacity_bytes = from.arena().capacity_bytes();
+    one.used_bytes = from.arena().used_bytes();
+  };
+  arena(Tier::device, device_);
+  if (host_) arena(Tier::host, *host_);
+  if (disk_) {
+    const DiskUsage usage = disk_->usage();
+    TierStats& disk = stats.tiers[static_cast<std::size_t>(Tier::disk)];
+    disk.capacity_bytes = usage.capacity_bytes;
+    disk.used_bytes = usage.used_bytes;
+  }
+  stats.sessions = sessions_.size();
+  stats.quarantined_slots = quarantined_.size();
+  for (const auto& [id, session] : sessions_) {
+    stats.leases += session.leases.size();
+    if (!session.abandoned) continue;
+    for (const auto& [lease_id, lease] : session.leases)
+      for (const Slot* slot : lease.slots)
+        stats.quarantined_slots += slot->state == SlotState::reserved;
+  }
+  stats.reserved_slots = reserved_slots_;
+  stats.pending_blocks = pending_.size();
+  stats.spaces = catalog_.spaces().size();
+  stats.holes = catalog_.holes();
+  stats.declined_loads = declined_loads_;
+  return stats;
+}
+
+BlockPage TieredCache::Impl::list(const BlockKey& from, std::size_t limit) const {
+  BlockPage page;
+  catalog_.index().visit_from(from, [&](const Block& block) {
+    if (!block.present()) return true;
+    if (page.blocks.size() == limit) {
+      page.next = block.key;
+      return false;
+    }
+    const SpaceEntry& space = space_of(block);
+    BlockInfo info;
+    info.space = space.digest;
+    info.key = block.key;
+    info.parent = block.parent ? block.parent->key : space.digest;
+    info.depth = block.depth;
+    info.tokens = block.tokens;
+    for (const Tier tier : all_tiers) info.tiers[static_cast<std::size_t>(tier)] = block.has(tier);
+    info.holders = block.device ? block.device->holders : 0;
+    info.recency = block.recency;
+    info.bytes = space.descriptor.block_bytes;
+    page.blocks.push_back(std::move(info));
+    return true;
+  });
+  return page;
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,123 @@
+// Where blocks are: the only code that changes it.
+#include <cassert>
+
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+void TieredCache::Impl::touch(Block& block, std::uint64_t recency) {
+  candidates_.withdraw(block, space_of(block).size_class);
+  block.recency = recency;
+  block.host_declined = false;
+  if (disk_ && block.disk != DiskCopy::none && !block.touched) {
+    block.touched = true;
+    touched_.push_back(block.key);
+  }
+  if (block.disk_declined) {
+    block.disk_declined = false;
+    queue_write(block);
+  }
+  refresh(block);
+}
+
+void TieredCache::Impl::attach(Block& block, Slot& slot) {
+  const bool was_present = block.present();
+  slot.block = &block;
+  (slot.tier == Tier::device ? block.device : block.host) = &slot;
+  if (slot.state == SlotState::copy) ++counters(slot.tier).blocks;
+  count_child(block, slot.tier, 1);
+  settle(block, was_present);
+}
+
+void TieredCache::Impl::become_copy(Slot& slot) {
+  assert(slot.state == SlotState::loading && slot.block);
+  const bool was_present = slot.block->present();
+  slot.state = SlotState::copy;
+  ++counters(slot.tier).blocks;
+  settle(*slot.block, was_present);
+}
+
+void TieredCache::Impl::detach(Slot& slot) {
+  Block& block = *slot.block;
+  const bool was_present = block.present();
+  slot.block = nullptr;
+  (slot.tier == Tier::device ? block.device : block.host) = nullptr;
+  if (slot.state == SlotState::copy) --counters(slot.tier).blocks;
+  count_child(block, slot.tier, -1);
+  settle(block, was_present);
+}
+
+void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk_bytes) {
+  const bool was_present = block.present();
+  if (block.disk == DiskCopy::present) --counters(Tier::disk).blocks;
+  if (copy == DiskCopy::present) ++counters(Tier::disk).blocks;
+  if ((block.disk == DiskCopy::none) != (copy == DiskCopy::none))
+    count_child(block, Tier::disk, copy == DiskCopy::none ? -1 : 1);
+  disk_bytes_ += disk_bytes - block.disk_bytes;
+  block.disk = copy;
+  block.disk_bytes = disk_bytes;
+  settle(block, was_present);
+}
+
+void TieredCache::Impl::count_child(const Block& block, Tier tier, int change) {
+  if (!block.parent) return;
+  block.parent->children_in[static_cast<std::size_t>(tier)] += static_cast<std::uint32_t>(change);
+  refresh(*block.parent);
+}
+
+void TieredCache::Impl::settle(Block& block, bool was_present) {
+  const bool present = block.present();
+  if (present != was_present) catalog_.count_hole(present ? -1 : 1);
+  refresh(block);
+  Block* gone = &block;
+  while (gone && !gone->present() && !gone->occupies_anything() && gone->children.empty()) {
+    Block* parent = gone->parent;
+    candidates_.withdraw(*gone, space_of(*gone).size_class);
+    catalog_.count_hole(-1);
+    catalog_.remove(*gone);
+    if (parent) refresh(*parent);
+    gone = parent;
+  }
+}
+
+void TieredCache::Impl::quarantine(Slot& slot) {
+  ++counters(slot.tier).corruptions;
+  detach(slot);
+  slot.state = SlotState::quarantined;
+  quarantined_.insert(&slot);
+  free_if_out_of_reach(slot);
+}
+
+void TieredCache::Impl::free_if_out_of_reach(Slot& slot) {
+  if (slot.state != SlotState::quarantined || slot.holders > 0 || slot.busy > 0) return;
+  // Whoever sealed it may be what wrote the wrong bytes, and may do so again.
+  if (sessions_.contains(slot.session)) return;
+  quarantined_.erase(&slot);
+  free_slot(slot);
+}
+
+void TieredCache::Impl::hold(Slot& slot) {
+  ++slot.holders;
+  if (slot.block) refresh(*slot.block);
+}
+
+void TieredCache::Impl::unhold(Slot& slot) {
+  assert(slot.holders > 0);
+  --slot.holders;
+  if (slot.block) refresh(*slot.block);
+  free_if_out_of_reach(slot);
+}
+
+void TieredCache::Impl::begin_use(Slot& slot) {
+  ++slot.busy;
+  if (slot.block) refresh(*slot.block);
+}
+
+void TieredCache::Impl::end_use(Slot& slot) {
+  assert(slot.busy > 0);
+  --slot.busy;
+  if (slot.block) refresh(*slot.block);
+  free_if_out_of_reach(slot);
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,58 @@
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId lease_id,
+                                                 std::span<const SealRequest> blocks) {
+  std::vector<SealOutcome> outcomes(blocks.size(), SealOutcome::invalid);
+  const auto owner = sessions_.find(session);
+  if (owner == sessions_.end() || owner->second.abandoned || draining_) return outcomes;
+  const std::uint64_t recency = new_recency();
+  const Block* last_sealed = nullptr;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const SealRequest& request = blocks[i];
+    Slot* slot = device_.find(request.slot);
+    if (!slot || slot->state != SlotState::reserved || slot->session != session ||
+        slot->lease != lease_id)
+      continue;
+    SpaceEntry& space = *catalog_.space(slot->space);
+    if (request.tokens.size() != space.descriptor.block_tokens) continue;
+    Block* parent = nullptr;
+    if (request.parent != space.digest) {
+      parent = catalog_.find(request.parent);
+      if (!parent || parent->space != space.id) continue;
+      if (parent != last_sealed && !catalog_.reachable(*parent)) continue;
+    }
+    // The key comes from the tokens: a client cannot put bytes under a name of its choice.
+    const BlockKey key = derive_block_key(request.parent, request.tokens);
+    Block* block = catalog_.find(key);
+    if (block && block->device) {
+      outcomes[i] = SealOutcome::duplicate;
+      if (block->present()) last_sealed = block;
+      continue;
+    }
+    const bool healed = block && !block->present();
+    if (!block) {
+      block = &catalog_.insert(space, parent, key, request.tokens);
+      catalog_.count_hole(1);  // until it has its copy, just below
+    }
+    if (slot->pending) forget_pending(*slot->pending);
+    slot->pending.reset();
+    --reserved_slots_;
+    slot->state = SlotState::copy;
+    slot->checksum = request.checksum;
+    attach(*block, *slot);
+    touch(*block, recency);
+    queue_write(*block);
+    // What only device and host have below a hole was not written: after a crash it would be lost.
+    if (healed)
+      for (Block* child : block->children) queue_write(*child);
+    last_sealed = block;
+    outcomes[i] = SealOutcome::sealed;
+  }
+  pump_writes();
+  demote_ahead();
+  return outcomes;
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,174 @@
+// Writing to disk what only device and host hold: as soon as it is sealed, heads before tails.
+#include <algorithm>
+
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+void TieredCache::Impl::queue_write(Block& block) {
+  if (!disk_ || block.write_queued || block.disk != DiskCopy::none || block.disk_declined) return;
+  // Below a hole a block would be an orphan after a restart.
+  if (!catalog_.reachable(block)) return;
+  std::vector<Block*> chain;
+  for (Block* one = &block; one && one->disk == DiskCopy::none && !one->write_queued;
+       one = one->parent)
+    chain.push_back(one);
+  for (auto one = chain.rbegin(); one != chain.rend(); ++one) {
+    (*one)->write_queued = true;
+    (*one)->disk_declined = false;
+    refresh(**one);
+    write_queue_.push_back((*one)->key);
+  }
+}
+
+void TieredCache::Impl::pump_writes() {
+  if (!disk_) return;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  // Each entry is looked at once a turn at most: those whose parent is queued behind them go to the
+  // back.
+  for (std::size_t left = write_queue_.size(); left > 0; --left) {
+    if (now_ns < write_not_before_ns_ || writes_in_flight_ >= max_disk_writes_in_flight ||
+        write_bytes_in_flight_ >= max_disk_write_bytes_in_flight)
+      return;
+    const BlockKey key = write_queue_.front();
+    write_queue_.pop_front();
+    Block* block = catalog_.find(key);
+    if (!block || !block->write_queued) continue;
+    Slot* source = block->in_device() ? block->device : block->in_host() ? block->host : nullptr;
+    if (block->disk != DiskCopy::none || !source) {
+      block->write_queued = false;
+      continue;
+    }
+    if (Block* parent = block->parent; parent && parent->disk == DiskCopy::none) {
+      if (parent->write_queued) {
+        write_queue_.push_back(key);
+        continue;
+      }
+      block->write_queued = false;
+      if (parent->disk_declined) decline_disk(*block);
+      // Else the parent is a hole, or its write turned out to be impossible.
+      continue;
+    }
+    block->write_queued = false;
+    const std::uint64_t bytes = space_of(*block).slot_bytes + disk_overhead_bytes;
+    // Marked first, so that room is not made by evicting its own parent.
+    set_disk(*block, DiskCopy::writing, 0);
+    if (!make_disk_room(bytes)) {
+      set_disk(*block, DiskCopy::none, 0);
+      if (writes_in_flight_ == 0 && disk_reads_in_flight_ == 0 && loads_waiting_.empty()) {
+        decline_disk(*block);
+        continue;
+      }
+      block->write_queued = true;
+      write_queue_.push_front(key);
+      return;
+    }
+    set_disk(*block, DiskCopy::writing, bytes);
+    start_write(*block, *source);
+  }
+}
+
+void TieredCache::Impl::start_write(Block& block, Slot& source) {
+  begin_use(source);
+  ++writes_in_flight_;
+  write_bytes_in_flight_ += space_of(block).slot_bytes;
+  DiskWrite request;
+  request.ticket = new_ticket({Operation::Kind::write, &block, &source, nullptr});
+  request.space = space_of(block).digest;
+  request.key = block.key;
+  request.parent = block.parent ? block.parent->key : request.space;
+  request.tokens = block.tokens;
+  request.payload = bytes_of(source);
+  request.payload_checksum = source.checksum;
+  request.recency = block.recency;
+  disk_->write(std::move(request));
+}
+
+void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompletion& completion) {
+  Block& block = *operation.block;
+  Slot& source = *operation.slot;
+  --writes_in_flight_;
+  write_bytes_in_flight_ -= space_of(block).slot_bytes;
+  const std::uint64_t wanted = block.disk_bytes;
+  const StatusCode code = completion.status.code();
+  if (code == StatusCode::ok) {
+    write_failures_ = no_space_answers_ = 0;
+    ++counters(source.tier).demotions;
+    source.verified = true;  // the disk saw the payload agree with its checksum
+    set_disk(block, DiskCopy::present, completion.disk_bytes);
+    end_use(source);
+    return;
+  }
+  ++counters(Tier::disk).failures;
+  if (code == StatusCode::corruption) {
+    // Not the disk's fault: the copy in memory is not what was sealed. Nothing is written under
+    // the block's name while `set_disk` still counts it, so the block survives the quarantine.
+    if (source.block) quarantine(source);
+    end_use(source);
+    const bool again = block.present();
+    if (again) {
+      set_disk(block, DiskCopy::none, 0);
+      queue_write(block);
+    } else {
+      set_disk(block, DiskCopy::none, 0);
+    }
+    return;
+  }
+  const bool held_elsewhere = block.present();
+  Block* const kept = held_elsewhere ? &block : nullptr;
+  set_disk(block, DiskCopy::none, 0);
+  end_use(source);
+  if (!kept) return;
+  if (code == StatusCode::no_space && no_space_answers_ < max_no_space_answers) {
+    std::uint64_t freed = 0;
+    const std::uint64_t target = wanted << no_space_answers_++;
+    for (std::size_t evicted = 0; freed < target && evicted < max_evictions_a_turn; ++evicted) {
+      Block* victim = candidates_.next(Tier::disk, Candidate::settled);
+      if (!victim || victim == kept->parent) break;
+      freed += victim->disk_bytes;
+      evict(*victim, Tier::disk);
+    }
+    if (freed == 0 && writes_in_flight_ == 0 && disk_reads_in_flight_ == 0) {
+      decline_disk(*kept);
+      return;
+    }
+  } else {
+    ++write_failures_;
+    const std::int64_t wait_ns = std::min(
+        first_retry_ns << std::min<std::uint32_t>(write_failures_ - 1, 16), longest_retry_ns);
+    write_not_before_ns_ = clock_.monotonic_ns() + wait_ns;
+  }
+  if (!kept->write_queued) {
+    kept->write_queued = true;
+    write_queue_.push_back(kept->key);
+  }
+}
+
+void TieredCache::Impl::decline_disk(Block& block) {
+  block.disk_declined = true;
+  refresh(block);
+}
+
+void TieredCache::Impl::flush_recency(std::size_t limit) {
+  if (!disk_ || touched_.empty()) return;
+  const std::size_t count = std::min(limit, touched_.size());
+  std::vector<std::pair<std::uint64_t, BlockKey>> batch;
+  batch.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Block* block = catalog_.find(touched_[i]);
+    if (!block || !block->touched) continue;
+    block->touched = false;
+    if (block->disk != DiskCopy::none) batch.emplace_back(block->recency, block->key);
+  }
+  touched_.erase(touched_.begin(), touched_.begin() + static_cast<std::ptrdiff_t>(count));
+  std::ranges::sort(batch);
+  std::vector<BlockKey> keys;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    keys.push_back(batch[i].second);
+    if (i + 1 < batch.size() && batch[i + 1].first == batch[i].first) continue;
+    disk_->touch(keys, batch[i].first);
+    keys.clear();
+  }
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,77 @@
+// Which blocks there are: by key, and as trees of prefixes, one forest a space. An entry without
+// any copy is a hole: it is there because of its descendants and goes with the last of them, or is
+// healed by sealing it again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/space.h"
+#include "storage/catalog/key_index.h"
+
+namespace terrace::storage {
+
+struct SpaceEntry {
+  SpaceId id = 0;
+  SpaceDescriptor descriptor;
+  BlockKey digest;
+  std::uint64_t slot_bytes = 0;  // block_bytes rounded up to pages
+  std::uint32_t size_class = 0;  // spaces of the same slot_bytes share it
+  Children first_blocks;
+};
+
+class Catalog {
+ public:
+  // Named limit: spaces are few; a client that makes up thousands is refused.
+  static constexpr std::size_t max_spaces = 4096;
+
+  Catalog() = default;
+  ~Catalog();
+  Catalog(const Catalog&) = delete;
+  Catalog& operator=(const Catalog&) = delete;
+
+  // The same descriptor (but for its label) gives the same entry.
+  Result<SpaceEntry*> open_space(const SpaceDescriptor& descriptor);
+  SpaceEntry* space(SpaceId id) { return id < spaces_.size() ? spaces_[id].get() : nullptr; }
+  const SpaceEntry* space(SpaceId id) const {
+    return id < spaces_.size() ? spaces_[id].get() : nullptr;
+  }
+  const SpaceEntry* space(const BlockKey& digest) const;
+  const std::vector<std::unique_ptr<SpaceEntry>>& spaces() const { return spaces_; }
+  std::size_t size_classes() const { return size_classes_.size(); }
+  std::uint64_t slot_bytes(std::uint32_t size_class) const { return size_classes_[size_class]; }
+
+  const KeyIndex& index() const { return index_; }
+  Block* find(const BlockKey& key) const { return index_.find(key); }
+  // A new entry below `parent` (null: a first block). Its key must not be known.
+  Block& insert(SpaceEntry& space, Block* parent, const BlockKey& key, std::vector<Token> tokens);
+  // Removes an entry that has neither children nor copies.
+  void remove(Block& block);
+
+  // Whether a match can reach it: it and every ancestor are in some tier. O(1) while there are no
+  // holes, else O(depth).
+  bool reachable(const Block& block) const;
+  // The caller says when an entry becomes a hole or is healed.
+  void count_hole(int change) { holes_ += static_cast<std::size_t>(change); }
+  std::size_t holes() const { return holes_; }
+
+  // The present child of `parent` (null: the first blocks of `space`) that shares the most leading
+  // tokens with `tokens`, and how many. {null, 0} if none shares any.
+  std::pair<const Block*, std::uint32_t> best_partial(const SpaceEntry& space, const Block* parent,
+                                                      std::span<const Token> tokens) const;
+
+ private:
+  // How many neighbours best_partial looks at on each side before it gives up on holes.
+  static constexpr int max_holes_skipped = 8;
+
+  std::vector<std::unique_ptr<SpaceEntry>> spaces_;
+  std::unordered_map<BlockKey, SpaceEntry*> by_digest_;
+  std::vector<std::uint64_t> size_classes_;
+  KeyIndex index_;
+  std::size_t holes_ = 0;
+};
+
+}  // namespace terrace::storage

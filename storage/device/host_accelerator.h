@@ -1,0 +1,55 @@
+// The accelerator of a machine without one: its memory is a memory file that workers map
+// read-write, and the CPU copies, on threads of its own so that the deciding thread never does.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "storage/device/accelerator.h"
+
+namespace terrace::storage {
+
+class HostAccelerator final : public Accelerator {
+ public:
+  // Two threads hide each other's page faults and cache misses; more would take cores from workers.
+  static constexpr std::size_t default_threads = 2;
+
+  explicit HostAccelerator(std::size_t threads = default_threads);
+  // Finishes what is under way, forgets what is not.
+  ~HostAccelerator() override;
+
+  std::string name() const override { return "emulated"; }
+  Result<std::unique_ptr<DeviceMemory>> allocate(std::size_t bytes) override;
+  void copy_async(std::uint64_t ticket, std::byte* to, std::span<const std::byte> from) override;
+  void checksum_async(std::uint64_t ticket, std::span<const std::byte> from) override;
+  void take_completions(std::vector<CopyCompletion>& out) override;
+  void set_notify(std::function<void()> notify) override;
+  void synchronize() override;
+
+ private:
+  struct Job {
+    std::uint64_t ticket;
+    std::byte* to;  // null: only the checksum
+    std::span<const std::byte> from;
+  };
+
+  void start(Job job);
+  void work();
+
+  std::mutex mutex_;  // guards all below but the threads and the notification
+  std::condition_variable work_to_do_, idle_;
+  std::deque<Job> jobs_;
+  std::vector<CopyCompletion> completions_;
+  std::size_t running_ = 0;
+  bool stopping_ = false;
+
+  std::mutex notify_mutex_;
+  std::function<void()> notify_;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace terrace::storage

@@ -1,0 +1,97 @@
+#include "storage/policy/candidates.h"
+
+namespace terrace::storage {
+
+namespace {
+
+bool may_go(const Slot* slot) {
+  return slot && slot->state == SlotState::copy && slot->holders == 0 && slot->busy == 0;
+}
+
+}  // namespace
+
+Candidate Candidates::judge(const Block& block, Tier tier) const {
+  if (block.children_in[static_cast<std::size_t>(tier)] > 0) return Candidate::no;
+  if (!block.has_other_than(tier) && !block.children.empty()) return Candidate::no;
+  switch (tier) {
+    case Tier::device:
+      if (!may_go(block.device)) return Candidate::no;
+      if (block.in_host()) return Candidate::settled;
+      if (has_host_ && !block.host_declined)
+        return block.on_disk() ? Candidate::droppable : Candidate::dirty;
+      if (block.on_disk() || !has_disk_ || block.disk_declined) return Candidate::settled;
+      return Candidate::dirty;
+    case Tier::host:
+      if (!may_go(block.host)) return Candidate::no;
+      if (block.in_device() || block.on_disk() || !has_disk_ || block.disk_declined)
+        return Candidate::settled;
+      return Candidate::dirty;
+    case Tier::disk:
+      return block.on_disk() && block.disk_reads == 0 ? Candidate::settled : Candidate::no;
+    case Tier::redis:
+      break;
+  }
+  return Candidate::no;
+}
+
+void Candidates::refresh(Block& block, std::uint32_t size_class) {
+  for (std::size_t tier = 0; tier < local_tiers; ++tier) {
+    const Candidate now = judge(block, static_cast<Tier>(tier));
+    Candidate& was = block.candidate[tier];
+    if (now == was) continue;
+    if (was != Candidate::no) policy(tier, size_class, was).erase(block);
+    if (now != Candidate::no) policy(tier, size_class, now).insert(block);
+    was = now;
+  }
+}
+
+void Candidates::withdraw(Block& block, std::uint32_t size_class) {
+  for (std::size_t tier = 0; tier < local_tiers; ++tier) {
+    Candidate& was = block.candidate[tier];
+    if (was != Candidate::no) policy(tier, size_class, was).erase(block);
+    was = Candidate::no;
+  }
+}
+
+EvictionPolicy& Candidates::policy(std::size_t tier, std::uint32_t size_class, Candidate kind) {
+  auto& classes = policies_[tier];
+  if (classes.size() <= size_class) classes.resize(size_class + 1);
+  auto& policy = classes[size_class][static_cast<std::size_t>(kind)];
+  if (!policy) policy = factory_();
+  return *policy;
+}
+
+const EvictionPolicy* Candidates::find(Tier tier, std::uint32_t size_class, Candidate kind) const {
+  const auto& classes = policies_[static_cast<std::size_t>(tier)];
+  if (classes.size() <= size_class) return nullptr;
+  return classes[size_class][static_cast<std::size_t>(kind)].get();
+}
+
+Block* Candidates::next(Tier tier, std::uint32_t size_class, Candidate kind) const {
+  const EvictionPolicy* policy = find(tier, size_class, kind);
+  return policy ? policy->next() : nullptr;
+}
+
+Block* Candidates::next(Tier tier, Candidate kind) const {
+  Block* first = nullptr;
+  const auto classes = policies_[static_cast<std::size_t>(tier)].size();
+  for (std::uint32_t size_class = 0; size_class < classes; ++size_class)
+    first = earlier(first, next(tier, size_class, kind));
+  return first;
+}
+
+std::size_t Candidates::size(Tier tier, std::uint32_t size_class, Candidate kind) const {
+  const EvictionPolicy* policy = find(tier, size_class, kind);
+  return policy ? policy->size() : 0;
+}
+
+Block* Candidates::earlier(Block* a, Block* b) const {
+  if (!a || !b) return a ? a : b;
+  for (const auto& classes : policies_)
+    for (const auto& kinds : classes)
+      for (const auto& policy : kinds)
+        if (policy) return policy->before(*a, *b) ? a : b;
+  return a;
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,48 @@
+// Keeps, for every tier and slot size, the blocks that may leave it in the order of the policy.
+//
+// A copy may leave a tier when nobody holds it, nothing is being copied from or to it, and
+//  - no child has a copy in that tier: the tail of a prefix goes before its head;
+//  - if it is the last copy of its block, the block has no children anywhere: no match could reach
+//    them any more.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "storage/catalog/catalog.h"
+#include "storage/policy/eviction_policy.h"
+
+namespace terrace::storage {
+
+class Candidates {
+ public:
+  Candidates(bool has_host, bool has_disk, EvictionPolicyFactory factory)
+      : has_host_(has_host), has_disk_(has_disk), factory_(std::move(factory)) {}
+
+  // Works out anew what may leave where. Call after anything about the block changed.
+  void refresh(Block& block, std::uint32_t size_class);
+  // Takes the block out everywhere, such as before its recency changes.
+  void withdraw(Block& block, std::uint32_t size_class);
+
+  // The next to leave `tier` among one size and kind; null if none.
+  Block* next(Tier tier, std::uint32_t size_class, Candidate kind) const;
+  // The same among all sizes.
+  Block* next(Tier tier, Candidate kind) const;
+  std::size_t size(Tier tier, std::uint32_t size_class, Candidate kind) const;
+  // The one of the two that should go first; either may be null.
+  Block* earlier(Block* a, Block* b) const;
+
+ private:
+  Candidate judge(const Block& block, Tier tier) const;
+  EvictionPolicy& policy(std::size_t tier, std::uint32_t size_class, Candidate kind);
+  const EvictionPolicy* find(Tier tier, std::uint32_t size_class, Candidate kind) const;
+
+  bool has_host_, has_disk_;
+  EvictionPolicyFactory factory_;
+  // [tier][size class][kind]
+  std::array<std::vector<std::array<std::unique_ptr<EvictionPolicy>, candidate_kinds>>, local_tiers>
+      policies_;
+};
+
+}  // namespace terrace::storage
