@@ -111,9 +111,8 @@ class Client {
   virtual ~Client() = default;
 
   virtual bool connected() const = 0;
-  // Waits until connected (arenas mapped and populated). unavailable, with the reason, as soon as
-  // the very first attempt has failed; after that, a client waits for the daemon until the deadline
-  // only if it has been connected once. deadline_exceeded if it took too long.
+  // Waits until connected (arenas mapped and populated). At the deadline: unavailable with the
+  // reason why the last attempt failed, or deadline_exceeded if the first is still under way.
   virtual Status wait_connected(Deadline deadline) = 0;
 
   // Opens a space now and on every later connection. Never fails for want of a daemon.

@@ -34,7 +34,6 @@ class ConnectionState {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Phase phase_ = Phase::connecting;
-  bool was_connected_ = false;
   std::string why_ = "not connected to terraced yet";
 };
 

@@ -103,15 +103,16 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
       auto capability = answer.getArena();
       const std::uint64_t bytes = answer.getBytes();
       auto descriptor = capability.getFd();
-      return descriptor.attach(kj::mv(capability))
-          .then([this, arena, bytes](kj::Maybe<int> fd) -> kj::Promise<void> {
-            auto mapping =
-                SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
-            if (!mapping) return failure(mapping.error().message());
-            arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
-            arena_ = arena;
-            return populate(arena->mapping, 0);
-          });
+      // The capability keeps the descriptor open, so it goes along until that is mapped.
+      return descriptor.then([this, arena, bytes, capability = kj::mv(capability)](
+                                 kj::Maybe<int> fd) mutable -> kj::Promise<void> {
+        auto mapping =
+            SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
+        if (!mapping) return failure(mapping.error().message());
+        arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
+        arena_ = arena;
+        return populate(arena->mapping, 0);
+      });
     });
   });
 }
