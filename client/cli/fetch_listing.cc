@@ -25,7 +25,7 @@ ListedBlock to_listed_block(const client::BlockListing& from) {
 Result<Listing> fetch_listing(const std::string& socket_path,
                               std::chrono::milliseconds call_timeout) {
   const auto deadline = [&] { return client::Deadline::clock::now() + call_timeout; };
-  const auto daemon = client::OperatorClient::connect(socket_path, deadline());
+  const auto daemon = client::OperatorClient::connect(socket_path);
   if (!daemon) return error(daemon.error());
 
   Listing listing;

@@ -56,14 +56,50 @@ class AttentionPlan {
               PreparedRows& out);
 
  private:
-  struct Tile;  // tokens of one kv head that are computed together
-  struct DecodeRange;
+  // Tokens of one sequence that a thread computes together for one kv head. A tile lies inside a
+  // chunk, so all its rows see the same chunks.
+  struct Tile {
+    std::uint32_t sequence, kv_head, first_token, tokens;
+  };
+  // A sequence with one new token. The chunks of all of them form one list that is cut into
+  // equal parts, one a thread. The thread that has chunk 0 of a sequence merges on from there up
+  // to own_chunks; the results of the chunks after that are kept apart and merged at the end,
+  // in order, so that the cut does not show in the result.
+  struct Decode {
+    std::uint32_t sequence, chunks, own_chunks;
+    std::size_t first_in_list;
+    std::size_t first_partial;  // index of a slot of partials_
+  };
+
+  void plan_tiles();
+  void plan_decodes();
+  void attend_tile(TeamMember member, std::uint32_t layer, const Tile& tile, const float* q,
+                   std::size_t ld, PreparedRows& out);
+  void attend_part(TeamMember member, std::uint32_t layer, const Decode& decode,
+                   std::uint32_t first_chunk, std::uint32_t last_chunk, const float* q,
+                   std::size_t ld);
+  void finish_decode(const Decode& decode, std::uint32_t first_head, std::uint32_t last_head,
+                     PreparedRows& out);
+  AttendArgs args_of(std::uint32_t layer, const AttentionSequence& sequence) const;
+  // Heads [first_head, first_head + count) of row `row` of q as operands, `pitch` apart.
+  void convert_q(const float* q, std::uint32_t first_head, std::uint32_t count,
+                 std::byte* to) const;
+  float* decode_states(const Decode& decode) const;
+  std::size_t slot_floats() const { return heads_ * state_floats(geometry_.padded_head_dim()); }
 
   const KernelTable& kernels_;
-  Compute compute_;
+  Operand operand_;  // of queries and weights
   KvGeometry geometry_;
-  std::uint32_t heads_;
-  int threads_;
+  std::uint32_t heads_, group_;
+  std::size_t threads_;
+
+  std::vector<AttentionSequence> sequences_;
+  std::vector<Tile> tiles_;
+  std::vector<Decode> decodes_;
+  std::size_t decode_chunks_ = 0;
+  bool any_cut_ = false;
+  AlignedBuffer states_, partials_;
+  std::unique_ptr<std::atomic<std::uint32_t>[]> next_tile_;  // of each layer
 };
 
 }  // namespace terrace::inference
