@@ -5,14 +5,15 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 # Dev: fast enough to run a model in the tests, with assertions and line numbers.
-set(CMAKE_CXX_FLAGS_DEV "-O2 -g1" CACHE STRING "Flags of the Dev build type")
-set(CMAKE_EXE_LINKER_FLAGS_DEV "" CACHE STRING "")
-set(CMAKE_SHARED_LINKER_FLAGS_DEV "" CACHE STRING "")
+# Not in the cache: project() has put empty flags there, which a cached default would not replace.
+set(CMAKE_CXX_FLAGS_DEV "-O2 -g1")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
+
+add_compile_definitions(TERRACE_VERSION="${PROJECT_VERSION}" TERRACE_BUILD_TYPE="${CMAKE_BUILD_TYPE}")
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
 if(TERRACE_WERROR)

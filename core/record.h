@@ -37,7 +37,9 @@ struct RecordHeader {
 };
 
 // Writes the header into exactly record_header_bytes, the rest zeroed, a checksum at its end.
-// invalid_argument if there are more than max_block_tokens tokens.
+// invalid_argument for lengths that no record can have: no tokens or more than max_block_tokens, a
+// payload of nothing or over max_block_bytes, stored lengths and checksums that do not fit the
+// codec (raw: equal to the payload's; others: shorter).
 Status encode_record_header(const RecordHeader& header, std::span<std::byte> out);
 
 // Reads and verifies a header: magic, checksum, version, lengths, and that `key` is the key of

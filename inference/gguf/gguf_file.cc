@@ -28,6 +28,7 @@ File::~File() = default;
 const std::string& File::path() const { return state_->path; }
 std::uint64_t File::size() const { return bytes().size(); }
 std::span<const std::byte> File::bytes() const { return state_->mapping.bytes(); }
+const FileIdentity& File::identity() const { return state_->mapping.identity(); }
 
 bool File::has(std::string_view key) const { return state_->container.metadata.has(key); }
 std::optional<std::uint64_t> File::unsigned_integer(std::string_view key) const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "inference/gguf/mapping.h"
 
 namespace terrace::gguf {
 
@@ -42,7 +43,7 @@ BlockShape block_shape(TensorType type);
 
 struct Tensor {
   std::string name;
-  TensorType type;
+  TensorType type = TensorType::f32;
   // 1 to 4, none of them 0; dims[0] is contiguous: a matrix is [inputs, outputs].
   std::vector<std::uint64_t> dims;
   // Inside the mapping, rows() * row_bytes() bytes, aligned to 8 at least; empty for a type that is
@@ -72,6 +73,7 @@ class File {
   std::uint64_t size() const;
   // All bytes of the file, for digests.
   std::span<const std::byte> bytes() const;
+  const FileIdentity& identity() const;
 
   // Metadata. Integers of any width are accepted where they fit; nullopt if absent or of another
   // kind.

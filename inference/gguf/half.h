@@ -17,7 +17,9 @@ inline float half_to_float(std::uint16_t half) {
   // By arithmetic on integers: also right where the processor flushes subnormal floats to zero.
   const auto subnormal = std::bit_cast<std::uint32_t>(
       static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
-  return std::bit_cast<float>(sign | (magnitude < 0x0400u ? subnormal : normal));
+  // By masks: around a conditional, compilers put the product in a branch, and no vectors.
+  const std::uint32_t is_subnormal = 0u - static_cast<std::uint32_t>(magnitude < 0x0400u);
+  return std::bit_cast<float>(sign | (subnormal & is_subnormal) | (normal & ~is_subnormal));
 }
 
 // bfloat16: the upper half of a float.

@@ -20,7 +20,7 @@ ScaleAndMin unpack_scale(int group, const std::uint8_t* s) {
 
 }  // namespace
 
-void dequantize_q4_k(const std::byte* block, float* out) {
+void dequantize_q4_k(const std::byte* block, float* __restrict out) {
   const float d = half_at(block), dmin = half_at(block + 2);
   const std::uint8_t* scales = bytes_at(block + 4);
   const std::uint8_t* q = bytes_at(block + 16);
@@ -36,7 +36,7 @@ void dequantize_q4_k(const std::byte* block, float* out) {
   }
 }
 
-void dequantize_q5_k(const std::byte* block, float* out) {
+void dequantize_q5_k(const std::byte* block, float* __restrict out) {
   const float d = half_at(block), dmin = half_at(block + 2);
   const std::uint8_t* scales = bytes_at(block + 4);
   const std::uint8_t* fifth = bytes_at(block + 16);  // bit g of byte l: the top bit of group g
@@ -55,7 +55,7 @@ void dequantize_q5_k(const std::byte* block, float* out) {
   }
 }
 
-void dequantize_q6_k(const std::byte* block, float* out) {
+void dequantize_q6_k(const std::byte* block, float* __restrict out) {
   const std::uint8_t* low = bytes_at(block);         // lower 4 bits
   const std::uint8_t* high = bytes_at(block + 128);  // upper 2 bits
   const std::int8_t* scales = signed_bytes_at(block + 192);
@@ -79,7 +79,7 @@ void dequantize_q6_k(const std::byte* block, float* out) {
   }
 }
 
-void dequantize_q2_k(const std::byte* block, float* out) {
+void dequantize_q2_k(const std::byte* block, float* __restrict out) {
   const std::uint8_t* scales = bytes_at(block);  // one byte a group: scale below, minimum above
   const std::uint8_t* q = bytes_at(block + 16);
   const float d = half_at(block + 80), dmin = half_at(block + 82);
@@ -96,7 +96,7 @@ void dequantize_q2_k(const std::byte* block, float* out) {
   }
 }
 
-void dequantize_q3_k(const std::byte* block, float* out) {
+void dequantize_q3_k(const std::byte* block, float* __restrict out) {
   const std::uint8_t* high = bytes_at(block);  // bit k of byte l: third bit in the k-th walk
   const std::uint8_t* q = bytes_at(block + 32);
   const float d = half_at(block + 108);

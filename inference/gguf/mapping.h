@@ -2,12 +2,21 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
 #include "core/status.h"
 
 namespace terrace::gguf {
+
+// Which file a mapping shows, as it was when it was opened. A name may belong to another one since.
+struct FileIdentity {
+  std::uint64_t bytes = 0, inode = 0, device = 0;
+  std::int64_t modified_ns = 0;  // since 1970
+
+  bool operator==(const FileIdentity&) const = default;
+};
 
 class Mapping {
  public:
@@ -21,11 +30,14 @@ class Mapping {
   ~Mapping();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  const FileIdentity& identity() const { return identity_; }
 
  private:
-  explicit Mapping(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  Mapping(std::span<const std::byte> bytes, const FileIdentity& identity)
+      : bytes_(bytes), identity_(identity) {}
 
   std::span<const std::byte> bytes_;
+  FileIdentity identity_;
 };
 
 }  // namespace terrace::gguf

@@ -11,77 +11,75 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "core/block_key.h"
 #include "core/kv_layout.h"
-#include "core/sha256.h"
 #include "core/status.h"
+#include "inference/cpu/isa.h"
 #include "inference/gguf/gguf_file.h"
+#include "inference/model/llama_config.h"
 
 namespace terrace::inference {
-
-enum class Compute { bf16, f32 };
-// `automatic` picks the best one that the processor has.
-enum class Isa { automatic, portable, avx2, avx512, avx512_bf16 };
-
-const char* to_string(Compute compute);
-const char* to_string(Isa isa);
 
 struct ModelOptions {
   Compute compute = Compute::bf16;
   KvDtype kv = KvDtype::bf16;
-  int threads = 0;  // 0: one a core that this process may use
+  std::uint32_t block_tokens = 32;  // of kv_geometry(): a multiple of chunk_tokens
+  int threads = 0;                  // 0: one a core that this process may use
   Isa isa = Isa::automatic;
   std::function<void(double fraction)> progress;  // of loading; called on the loading thread
 };
 
-struct LlamaConfig {
-  std::uint32_t layers = 0, embedding = 0, feed_forward = 0, heads = 0, kv_heads = 0, head_dim = 0,
-                rope_dims = 0;
-  std::uint32_t context_length = 0, vocabulary = 0;
-  float rms_epsilon = 0, rope_base = 10000, rope_linear_factor = 1;
-};
-
-// Reads and checks the hyper-parameters: invalid_argument that names the key for another
-// architecture, a missing key or an absurd value.
-Result<LlamaConfig> read_llama_config(const gguf::File& file);
+// From what people write: "bf16", "f32"; "auto", "portable", "avx2", "avx512", "avx512_bf16".
+// invalid_argument that lists what is possible.
+Result<Compute> parse_compute(std::string_view text);
+Result<KvDtype> parse_kv_dtype(std::string_view text);
+Result<Isa> parse_isa(std::string_view text);
 
 // The new tokens of one sequence. The KV of tokens [0, first_position) is already in `blocks`.
 struct SequenceStep {
   std::span<const Token> tokens;  // at least one
   std::uint32_t first_position = 0;
-  // One address a block of the geometry, enough for first_position + tokens.size() tokens; blocks
-  // to be written were zeroed once before their first token. Private memory and arenas may mix.
+  // One address a block of the geometry, aligned to 64 bytes, enough for first_position +
+  // tokens.size() tokens; blocks to be written were zeroed once before their first token. Private
+  // memory and arenas may mix. No block that one step writes may be in another step.
   std::span<std::byte* const> blocks;
 };
 
+// More steps than this in one call are refused.
+constexpr std::size_t max_steps = 4096;
+// Tokens that go through the layers together; a longer call is cut. It bounds the memory of
+// activations, and changes no bit of the result.
+constexpr std::size_t max_pass_tokens = 512;
+
 class Llama {
  public:
-  // Loads the weights of `file` (which may be closed afterwards). invalid_argument for a tensor
-  // that is missing or has the wrong shape, unimplemented for a type or an instruction set that
-  // this machine lacks.
+  // Loads the weights of `file` (which may be closed afterwards), on all threads of the options.
+  // invalid_argument for a tensor that is missing or has the wrong shape or an absurd option,
+  // unimplemented for a type, a variant or an instruction set that is not there, resource_exhausted
+  // if memory is short.
   static Result<std::unique_ptr<Llama>> load(const gguf::File& file, const ModelOptions& options);
   virtual ~Llama() = default;
 
   virtual const LlamaConfig& config() const = 0;
-  virtual Isa isa() const = 0;
+  virtual Compute compute() const = 0;
+  virtual Isa isa() const = 0;  // never automatic
   virtual int threads() const = 0;
   virtual KvGeometry kv_geometry() const = 0;
+  // Memory held by the weights.
+  virtual std::uint64_t weight_bytes() const = 0;
 
   // Names the arithmetic: compute type, kernel family and generation. Equal ids give equal bits.
   virtual std::string numerics_id() const = 0;
 
   // Computes the KV of all tokens of all steps and the logits of the last token of each step:
-  // `logits` is [steps.size()][vocabulary]. invalid_argument past the context length or for an id
-  // outside the vocabulary. One call at a time.
+  // `logits` is [steps.size()][vocabulary]. invalid_argument past the context length, for an id
+  // outside the vocabulary or for blocks that are too few; then nothing was written. One call at a
+  // time, from any thread.
   virtual Status forward(std::span<const SequenceStep> steps, std::span<float> logits) = 0;
   // The same for one sequence with logits of every token: [tokens.size()][vocabulary].
   virtual Status forward_all_logits(const SequenceStep& step, std::span<float> logits) = 0;
 };
-
-// SHA-256 tree hash over the weights and hyper-parameters of a file: the model's part of a space.
-// Uses `threads` threads.
-Digest model_digest(const gguf::File& file, int threads);
 
 }  // namespace terrace::inference

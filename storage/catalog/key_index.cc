@@ -14,8 +14,7 @@ std::size_t KeyIndex::first_at_least(const Shard& shard, std::uint64_t prefix) {
   const std::size_t size = shard.size();
   if (size == 0) return 0;
   // Where the prefix would be if keys lay evenly; the walk from there is short, since they do.
-  std::size_t at =
-      static_cast<std::size_t>((static_cast<unsigned __int128>(prefix << shard_bits) * size) >> 64);
+  std::size_t at = ((prefix << shard_bits) >> 32) * size >> 32;
   while (at > 0 && shard[at - 1].prefix >= prefix) --at;
   while (at < size && shard[at].prefix < prefix) ++at;
   return at;

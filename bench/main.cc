@@ -1,0 +1,91 @@
+// terrace-bench: figures, each beside a floor measured in the same run.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <map>
+
+#include "bench/rpc.h"
+#include "bench/throughput.h"
+#include "bench/ttft.h"
+#include "inference/worker/model_options.h"
+
+namespace {
+
+using namespace terrace;
+using namespace terrace::bench;
+
+CLI::Option* add_quick(CLI::App& command, bool& quick) {
+  return command.add_flag("--quick", quick, "Fewer and smaller points, for a smoke test");
+}
+
+void add_throughput(CLI::App& app, const char* name, const char* what,
+                    int (*run)(const ThroughputOptions&, std::ostream&, std::ostream&),
+                    int& status) {
+  auto options = std::make_shared<ThroughputOptions>();
+  CLI::App& command = *app.add_subcommand(name, what);
+  inference::add_model_options(command, options->model_path, options->model);
+  command.add_option("--repetitions", options->repetitions, "How often each point is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  add_quick(command, options->quick);
+  command.callback([options, run, &status] { status = run(*options, std::cout, std::cerr); });
+}
+
+void add_rpc(CLI::App& app, int& status) {
+  auto options = std::make_shared<RpcOptions>();
+  CLI::App& command = *app.add_subcommand("rpc", "A match of 512 blocks beside a bare ping");
+  command.add_option("--catalog-blocks", options->catalog_blocks, "Blocks that the daemon knows")
+      ->capture_default_str();
+  command.add_option("--rounds", options->rounds, "How many of each are timed")
+      ->check(CLI::Range(5, 1'000'000))
+      ->capture_default_str();
+  command.add_flag("--million", options->million,
+                   "Also with 1,000,000 blocks (takes 5 GiB of memory)");
+  command.add_option("--directory", options->directory, "Where the daemon's files go");
+  add_quick(command, options->quick);
+  command.callback([options, &status] {
+    if (options->quick)
+      options->catalog_blocks = std::min<std::size_t>(options->catalog_blocks, 10'000);
+    status = run_rpc(*options, std::cout, std::cerr);
+  });
+}
+
+void add_ttft(CLI::App& app, int& status) {
+  auto options = std::make_shared<TtftOptions>();
+  CLI::App& command =
+      *app.add_subcommand("ttft", "The first token of a prompt that was computed before, per tier");
+  inference::add_model_options(command, options->model_path, options->model);
+  command.add_option("--tokens", options->tokens, "Length of the prompt")->capture_default_str();
+  command.add_option("--new", options->fresh, "How many of its tokens are new each time")
+      ->capture_default_str();
+  command.add_option("--repetitions", options->repetitions, "How often each tier is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--directory", options->directory, "Where the daemon's data goes");
+  add_quick(command, options->quick);
+  command.callback([options, &status] {
+    if (options->quick) options->repetitions = std::min<std::size_t>(options->repetitions, 2);
+    status = run_ttft(*options, std::cout, std::cerr);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Measures Terrace, each figure beside a floor of the same run. The last line is one JSON "
+      "object.",
+      "terrace-bench");
+  app.set_version_flag("--version", TERRACE_VERSION);
+  app.require_subcommand(1);
+  int status = 0;
+  add_throughput(app, "prefill", "Tokens a second of prompts", run_prefill, status);
+  add_throughput(app, "decode", "Tokens a second of answers", run_decode, status);
+  add_rpc(app, status);
+  add_ttft(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem);
+  }
+  return status;
+}

@@ -1,0 +1,169 @@
+#include "inference/worker/engine.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "inference/worker/text_stream.h"
+
+namespace terrace::inference {
+
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+double milliseconds_since(Steady::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Steady::now() - begin).count();
+}
+
+// Fewer tokens than this say little about the speed of a prompt.
+constexpr std::size_t min_tokens_for_speed = 128;
+
+std::string model_label(const gguf::File& file) {
+  if (const auto name = file.text("general.name"); name && !name->empty() && name->size() <= 256)
+    return std::string(*name);
+  return std::filesystem::path(file.path()).stem().string().substr(0, 256);
+}
+
+SpaceDescriptor describe_space(const gguf::File& file, const Llama& model) {
+  const KvGeometry geometry = model.kv_geometry();
+  SpaceDescriptor space;
+  space.model_digest = model_digest(file, model.threads());
+  space.numerics_id = model.numerics_id();
+  space.kv_dtype = to_string(geometry.dtype);
+  space.layout_id = cpu_layout_id;
+  space.block_tokens = geometry.block_tokens;
+  space.block_bytes = geometry.block_bytes();
+  space.label = model_label(file);
+  return space;
+}
+
+std::unique_ptr<client::Client> connect(const EngineOptions& options) {
+  client::ClientOptions client;
+  client.socket_path = options.socket_path;
+  client.client_name = "terrace-worker";
+  client.on_change = [warn = options.warn](bool connected, const std::string& why) {
+    if (!connected && warn) warn("lost the cache: " + why + "; going on without it");
+  };
+  return client::Client::start(std::move(client));
+}
+
+}  // namespace
+
+const char* to_string(FinishReason reason) {
+  return reason == FinishReason::stop ? "stop" : "length";
+}
+
+Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
+  std::unique_ptr<Engine> engine(new Engine());
+  // The connection is made, and the arena mapped, while the weights are read.
+  if (options.use_cache) engine->client_ = connect(options);
+
+  auto file = gguf::File::open(options.model_path);
+  if (!file) return error(file.error());
+  auto loaded_tokenizer = tokenizer::Tokenizer::load(**file);
+  if (!loaded_tokenizer) return error(loaded_tokenizer.error());
+  auto model = Llama::load(**file, options.model);
+  if (!model) return error(model.error());
+  engine->tokenizer_ = std::move(*loaded_tokenizer);
+  engine->model_ = std::move(*model);
+  engine->chat_template_ = tokenizer::ChatTemplate::detect(**file);
+  engine->options_ = std::move(options);
+
+  if (engine->client_) {
+    engine->descriptor_ = describe_space(**file, *engine->model_);
+    engine->space_ = engine->client_->open_space(engine->descriptor_);
+    const Status connected =
+        engine->client_->wait_connected(Steady::now() + engine->client_->request_budget());
+    if (!connected.ok() && engine->options_.warn)
+      engine->options_.warn("no cache: " + connected.message() + "; going on without it");
+  }
+  return engine;
+}
+
+Result<std::vector<Token>> Engine::encode_chat(std::span<const tokenizer::Message> messages) const {
+  if (!chat_template_) return error(chat_template_.error());
+  return tokenizer_->encode(chat_template_->render(messages), {.parse_special = true});
+}
+
+std::vector<Token> Engine::encode_raw(std::string_view text) const {
+  std::vector<Token> ids = tokenizer_->encode(text, {.parse_special = true});
+  if (const auto bos = tokenizer_->bos();
+      tokenizer_->adds_bos() && bos && (ids.empty() || ids.front() != *bos))
+    ids.insert(ids.begin(), *bos);
+  return ids;
+}
+
+SequenceCacheOptions Engine::sequence_cache_options() const {
+  SequenceCacheOptions cache;
+  if (!client_ || !client_->connected()) return cache;
+  cache.budget = client_->request_budget();
+  cache.prefill_tokens_per_second = prefill_tokens_per_second_;
+  cache.on_failure = [this](const Status& why) {
+    if (options_.warn)
+      options_.warn("the cache did not help: " + why.message() + "; going on without it");
+  };
+  return cache;
+}
+
+Result<Generation> Engine::generate(std::span<const Token> prompt, const GenerateOptions& options) {
+  const auto begin = Steady::now();
+  const std::size_t context = model_->config().context_length;
+  if (prompt.empty()) return error(StatusCode::invalid_argument, "the prompt is empty");
+  if (prompt.size() > context)
+    return error(StatusCode::invalid_argument, "the prompt has " + std::to_string(prompt.size()) +
+                                                   " tokens; the model's context holds " +
+                                                   std::to_string(context));
+
+  Generation result;
+  result.prompt_tokens = prompt.size();
+  SequenceKv kv(model_->kv_geometry(), space_.get(), sequence_cache_options());
+  result.hit = kv.start(prompt);
+  if (Status status = kv.grow_to(prompt.size()); !status.ok()) return error(std::move(status));
+
+  Sampler sampler(options.sampling);
+  TextStream stream(*tokenizer_, options.on_text);
+  std::vector<float> logits(model_->config().vocabulary);
+  const auto step = [&](std::span<const Token> tokens) {
+    const SequenceStep one{tokens, static_cast<std::uint32_t>(kv.length()), kv.blocks()};
+    return model_->forward({&one, 1}, logits);
+  };
+
+  const auto fresh = prompt.subspan(result.hit.cached_tokens);
+  const auto prefill_begin = Steady::now();
+  if (Status status = step(fresh); !status.ok()) return error(std::move(status));
+  const double prefill_ms = milliseconds_since(prefill_begin);
+  if (fresh.size() >= min_tokens_for_speed)
+    prefill_tokens_per_second_ = static_cast<double>(fresh.size()) * 1000 / prefill_ms;
+  Token next = sampler.sample(logits);
+  result.ttft_ms = milliseconds_since(begin);
+  // Only now: the answer does not wait for checksums.
+  kv.computed(fresh);
+
+  const auto decode_begin = Steady::now();
+  while (true) {
+    if (tokenizer_->stop_tokens().contains(next)) {
+      result.finish_reason = FinishReason::stop;
+      break;
+    }
+    result.token_ids.push_back(next);
+    stream.add(next);
+    if (result.token_ids.size() >= options.max_tokens || kv.length() >= context) break;
+    if (Status status = kv.grow_to(kv.length() + 1); !status.ok()) return error(std::move(status));
+    if (Status status = step({&next, 1}); !status.ok()) return error(std::move(status));
+    kv.computed({&next, 1});
+    next = sampler.sample(logits);
+  }
+  const std::size_t decoded = kv.length() - prompt.size();
+  if (decoded > 0)
+    result.decode_tokens_per_s =
+        static_cast<double>(decoded) * 1000 / milliseconds_since(decode_begin);
+  result.text = stream.finish();
+  return result;
+}
+
+void Engine::flush_cache(std::chrono::milliseconds limit) {
+  if (space_ && client_->connected()) (void)space_->flush(Steady::now() + limit);
+}
+
+}  // namespace terrace::inference

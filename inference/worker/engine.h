@@ -1,0 +1,94 @@
+// A loaded model with its tokenizer and, where a daemon answers, its share of the prefix cache:
+// what turns a prompt into an answer. Used by terrace-worker and by the benchmarks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/client.h"
+#include "core/space.h"
+#include "core/status.h"
+#include "inference/model/llama.h"
+#include "inference/model/sampler.h"
+#include "inference/paged_kv/sequence_kv.h"
+#include "inference/tokenizer/chat_template.h"
+#include "inference/tokenizer/tokenizer.h"
+
+namespace terrace::inference {
+
+struct EngineOptions {
+  std::string model_path;
+  ModelOptions model;
+  bool use_cache = true;
+  std::string socket_path;  // empty: the client's default
+  // One line about what the cache does not do; called on the thread that noticed.
+  std::function<void(const std::string&)> warn;
+};
+
+enum class FinishReason { stop, length };
+const char* to_string(FinishReason reason);
+
+struct GenerateOptions {
+  std::uint32_t max_tokens = 256;  // at least 1
+  SamplingOptions sampling;
+  // Called with each piece of text that is complete (never half a UTF-8 character). May be empty.
+  std::function<void(std::string_view)> on_text;
+};
+
+struct Generation {
+  std::string text;
+  std::vector<Token> token_ids;  // without the token that ended the answer
+  std::size_t prompt_tokens = 0;
+  PrefixHit hit;
+  double ttft_ms = 0;              // from the call to the first token
+  double decode_tokens_per_s = 0;  // of the tokens after the first; 0 if there are none
+  FinishReason finish_reason = FinishReason::length;
+};
+
+class Engine {
+ public:
+  // Loads the model while the connection to the daemon is made. Without a daemon the engine works
+  // all the same.
+  static Result<std::unique_ptr<Engine>> load(EngineOptions options);
+
+  // The prompt's ids of one question through the model's chat template.
+  Result<std::vector<Token>> encode_chat(std::span<const tokenizer::Message> messages) const;
+  // The ids of a text as it stands, special texts parsed, with a BOS where the model wants one.
+  std::vector<Token> encode_raw(std::string_view text) const;
+
+  // Answers a prompt. invalid_argument if it is empty or longer than the model's context. One call
+  // at a time.
+  Result<Generation> generate(std::span<const Token> prompt, const GenerateOptions& options);
+
+  // Waits until the daemon knows of everything computed so far, or for `limit` at most.
+  void flush_cache(std::chrono::milliseconds limit);
+
+  Llama& model() { return *model_; }
+  const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
+  // Null without a cache.
+  client::Client* client() { return client_.get(); }
+  client::Space* space() { return space_.get(); }
+  const SpaceDescriptor& space_descriptor() const { return descriptor_; }
+
+ private:
+  Engine() = default;
+  SequenceCacheOptions sequence_cache_options() const;
+
+  EngineOptions options_;
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
+  Result<tokenizer::ChatTemplate> chat_template_;
+  std::unique_ptr<Llama> model_;
+  SpaceDescriptor descriptor_;
+  std::unique_ptr<client::Client> client_;
+  std::shared_ptr<client::Space> space_;
+  double prefill_tokens_per_second_ = 0;  // of the last long enough prompt
+};
+
+}  // namespace terrace::inference

@@ -1,0 +1,96 @@
+#include "inference/worker/generate_command.h"
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+namespace terrace::inference {
+
+namespace {
+
+// How long a one-shot process stays to hand over what it computed.
+constexpr std::chrono::milliseconds flush_limit{2000};
+
+Result<std::string> read_text(const std::optional<std::string>& text,
+                              const std::optional<std::string>& path, std::istream& in) {
+  if (text) return *text;
+  if (!path) return std::string();
+  if (*path == "-") return std::string(std::istreambuf_iterator<char>(in), {});
+  std::ifstream file(*path, std::ios::binary);
+  std::ostringstream content;
+  if (!file || !(content << file.rdbuf()).good()) {
+    // An empty file sets failbit on `content` and is no error.
+    if (file && file.peek() == std::ifstream::traits_type::eof()) return std::string();
+    return error(StatusCode::io_error, "could not read " + *path);
+  }
+  return content.str();
+}
+
+Result<std::vector<Token>> encode_prompt(const Engine& engine, const GenerateArguments& arguments,
+                                         std::istream& in) {
+  auto prompt = read_text(arguments.prompt, arguments.prompt_file, in);
+  if (!prompt) return error(prompt.error());
+  if (arguments.raw) return engine.encode_raw(*prompt);
+  auto system = read_text(arguments.system, arguments.system_file, in);
+  if (!system) return error(system.error());
+  std::vector<tokenizer::Message> messages;
+  if (arguments.system || arguments.system_file) messages.push_back({"system", std::move(*system)});
+  messages.push_back({"user", std::move(*prompt)});
+  return engine.encode_chat(messages);
+}
+
+void print_json(const Generation& generation, std::ostream& out) {
+  nlohmann::ordered_json by_tier;
+  for (Tier tier : all_tiers)
+    by_tier[to_string(tier)] = generation.hit.tokens_by_tier[static_cast<std::size_t>(tier)];
+  nlohmann::ordered_json object = {{"text", generation.text},
+                                   {"token_ids", generation.token_ids},
+                                   {"prompt_tokens", generation.prompt_tokens},
+                                   {"cached_tokens", generation.hit.cached_tokens},
+                                   {"cached_by_tier", by_tier},
+                                   {"ttft_ms", generation.ttft_ms},
+                                   {"decode_tokens_per_s", generation.decode_tokens_per_s},
+                                   {"finish_reason", to_string(generation.finish_reason)}};
+  // An answer cut inside a character is not valid UTF-8.
+  out << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+}
+
+}  // namespace
+
+int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& out,
+                 std::ostream& err) {
+  const auto fail = [&](const Status& status) {
+    err << "terrace-worker: " << status.message() << std::endl;
+    return 1;
+  };
+  if (Status status = arguments.generate.sampling.validate(); !status.ok()) return fail(status);
+  std::mutex warning;
+  bool warned = false;
+  arguments.engine.warn = [&](const std::string& line) {
+    const std::scoped_lock lock(warning);
+    if (!std::exchange(warned, true)) err << "terrace-worker: " << line << std::endl;
+  };
+  auto engine = Engine::load(arguments.engine);
+  if (!engine) return fail(engine.error());
+  const auto prompt = encode_prompt(**engine, arguments, in);
+  if (!prompt) return fail(prompt.error());
+
+  if (!arguments.json) {
+    arguments.generate.on_text = [&](std::string_view text) { out << text << std::flush; };
+  }
+  const auto generation = (*engine)->generate(*prompt, arguments.generate);
+  if (!generation) return fail(generation.error());
+  if (arguments.json) {
+    print_json(*generation, out);
+  } else {
+    out << std::endl;
+  }
+  (*engine)->flush_cache(flush_limit);
+  return 0;
+}
+
+}  // namespace terrace::inference

@@ -1,0 +1,115 @@
+// terrace-worker: runs a llama-architecture model over prompts, with the prefix cache of terraced
+// where it is there.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "inference/worker/generate_command.h"
+#include "inference/worker/logits_command.h"
+#include "inference/worker/model_options.h"
+#include "inference/worker/tokenize_command.h"
+
+namespace {
+
+using namespace terrace;
+using namespace terrace::inference;
+
+void add_generate(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<GenerateArguments>();
+  auto no_cache = std::make_shared<bool>(false);
+  CLI::App& command = *app.add_subcommand("generate", "Answer one prompt");
+  add_model_options(command, arguments->engine.model_path, arguments->engine.model);
+  CLI::Option* prompt = command.add_option("--prompt", arguments->prompt, "The user's text");
+  CLI::Option* prompt_file = command.add_option("--prompt-file", arguments->prompt_file,
+                                                "The same from a file, or - for standard input");
+  prompt->excludes(prompt_file);
+  CLI::Option* system = command.add_option("--system", arguments->system, "The system prompt");
+  CLI::Option* system_file =
+      command.add_option("--system-file", arguments->system_file, "The same from a file");
+  system->excludes(system_file);
+  CLI::Option* raw = command.add_flag("--raw", arguments->raw,
+                                      "The prompt as it stands, without the chat template");
+  raw->excludes(system)->excludes(system_file);
+  command
+      .add_option("--max-tokens", arguments->generate.max_tokens,
+                  "Length of the answer at most (default 256)")
+      ->check(CLI::Range(1u, 1u << 20));
+  SamplingOptions& sampling = arguments->generate.sampling;
+  command.add_option("--temperature", sampling.temperature, "0 is greedy (default)")
+      ->check(CLI::Range(0.0, 100.0));
+  command.add_option("--top-k", sampling.top_k, "Sample among the K likeliest tokens; 0 is off")
+      ->check(CLI::Range(0, 1 << 20));
+  command
+      .add_option("--top-p", sampling.top_p, "Sample among the likeliest tokens that add up to P")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", sampling.seed, "Seed of sampling");
+  CLI::Option* socket =
+      command.add_option("--socket", arguments->engine.socket_path, "Socket of terraced");
+  command.add_flag("--no-cache", *no_cache, "Do not ask terraced")->excludes(socket);
+  command.add_flag("--json", arguments->json, "Print one JSON object instead of text");
+  command.callback([=, &status] {
+    if (!arguments->prompt && !arguments->prompt_file)
+      throw CLI::RequiredError("--prompt or --prompt-file");
+    arguments->engine.use_cache = !*no_cache;
+    status = run_generate(*arguments, std::cin, std::cout, std::cerr);
+  });
+}
+
+void add_tokenize(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<TokenizeArguments>();
+  CLI::App& command =
+      *app.add_subcommand("tokenize", "Print the token ids of a text as a JSON array");
+  command.add_option("--model", arguments->model, "GGUF file with a vocabulary")->required();
+  command.add_flag("--special", arguments->special, "Texts of control tokens become those tokens");
+  CLI::Option* text = command.add_option("--text", arguments->text, "The text");
+  CLI::Option* file =
+      command.add_option("--file", arguments->file, "The text from a file")->excludes(text);
+  CLI::Option* jsonl =
+      command.add_flag("--jsonl", arguments->jsonl, "JSON strings from standard input, one a line");
+  jsonl->excludes(text)->excludes(file);
+  command.callback([=, &status] {
+    if (!arguments->text && !arguments->file && !arguments->jsonl)
+      throw CLI::RequiredError("--text, --file or --jsonl");
+    status = run_tokenize(*arguments, std::cin, std::cout, std::cerr);
+  });
+}
+
+void add_logits(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<LogitsArguments>();
+  auto options = std::make_shared<ModelOptions>();
+  CLI::App& command =
+      *app.add_subcommand("logits", "Print the logits after the last of some tokens");
+  add_model_options(command, arguments->model, *options);
+  command.add_option("--tokens", arguments->tokens, "Ids such as 1,2,3, or - for standard input")
+      ->required();
+  command.add_option("--top", arguments->top, "How many of the highest logits (default 10)");
+  command.callback([=, &status] {
+    arguments->compute = options->compute;
+    arguments->kv = options->kv;
+    arguments->threads = options->threads;
+    arguments->isa = options->isa;
+    status = run_logits(*arguments, std::cin, std::cout, std::cerr);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Runs a llama-architecture model over prompts, with the prefix cache of terraced where it is "
+      "there.",
+      "terrace-worker");
+  app.set_version_flag("--version", TERRACE_VERSION);
+  app.require_subcommand(1);
+  int status = 0;
+  add_generate(app, status);
+  add_tokenize(app, status);
+  add_logits(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem);
+  }
+  return status;
+}

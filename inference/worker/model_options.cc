@@ -1,0 +1,33 @@
+#include "inference/worker/model_options.h"
+
+#include <map>
+
+namespace terrace::inference {
+
+namespace {
+
+const std::map<std::string, Compute> compute_names = {{"bf16", Compute::bf16},
+                                                      {"f32", Compute::f32}};
+const std::map<std::string, KvDtype> kv_names = {{"bf16", KvDtype::bf16}, {"f32", KvDtype::f32}};
+const std::map<std::string, Isa> isa_names = {{"auto", Isa::automatic},
+                                              {"portable", Isa::portable},
+                                              {"avx2", Isa::avx2},
+                                              {"avx512", Isa::avx512},
+                                              {"avx512_bf16", Isa::avx512_bf16}};
+
+}  // namespace
+
+void add_model_options(CLI::App& command, std::string& path, ModelOptions& options) {
+  command.add_option("--model", path, "GGUF file of a llama-architecture model")->required();
+  command.add_option("--compute", options.compute, "Precision of products (default bf16)")
+      ->transform(CLI::CheckedTransformer(compute_names).description("bf16|f32"));
+  command.add_option("--kv", options.kv, "Precision of the KV cache (default bf16)")
+      ->transform(CLI::CheckedTransformer(kv_names).description("bf16|f32"));
+  command.add_option("--threads", options.threads, "Threads; 0 is one a core (default)")
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--isa", options.isa, "Instruction set; auto picks the best one")
+      ->transform(
+          CLI::CheckedTransformer(isa_names).description("auto|portable|avx2|avx512|avx512_bf16"));
+}
+
+}  // namespace terrace::inference

@@ -1,0 +1,15 @@
+// The command-line options of a model, the same for every program that runs one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "inference/model/llama.h"
+
+namespace terrace::inference {
+
+// Adds --model, --compute, --kv, --threads and --isa. `path` and `options` must outlive the
+// parsing.
+void add_model_options(CLI::App& command, std::string& path, ModelOptions& options);
+
+}  // namespace terrace::inference

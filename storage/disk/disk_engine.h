@@ -1,0 +1,214 @@
+// What runs behind DiskStore: one thread that owns the files, the ring and the table of blocks.
+//
+//   submit() --inbox--> gates (one key, one order) --> reads:  ring -> verify -> completion
+//                                                  --> writes: verify, encode -> ring -> group
+//                                                  --> erases ---------------------------> group
+//
+// A group is what one commit makes durable: a sync of the data files written to, then one batch of
+// the index. The next group gathers while it runs. Erased records go: index entry deleted, header
+// on the disk zeroed (so that a rebuild never brings it back), extent free.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+#include "storage/codec/payload_codec.h"
+#include "storage/disk/disk_operation.h"
+#include "storage/disk/disk_options.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/disk/recovery.h"
+#include "storage/disk/ring.h"
+#include "storage/disk/worker_threads.h"
+
+namespace terrace::storage {
+
+struct EraseRequest {
+  BlockKey key;
+};
+struct TouchRequest {
+  std::vector<BlockKey> keys;
+  std::uint64_t recency = 0;
+};
+struct FlushRequest {
+  Ticket ticket = 0;
+};
+using DiskRequest =
+    std::variant<SpaceDescriptor, DiskWrite, DiskRead, EraseRequest, TouchRequest, FlushRequest>;
+
+class DiskEngine {
+ public:
+  DiskEngine(const DiskOptions& options, DiskWorld world, std::unique_ptr<Ring> ring,
+             OpenedStore opened);
+  ~DiskEngine();
+
+  // The deciding thread.
+  void submit(DiskRequest request);
+  void take_completions(std::vector<DiskCompletion>& out);
+  void set_notify(std::function<void()> notify);
+  DiskUsage usage() const;
+  std::string_view ring_name() const { return ring_->name(); }
+  bool direct() const { return direct_.load(std::memory_order_relaxed); }
+
+ private:
+  // Everything below belongs to the disk thread, but for the members under a mutex and the atomics.
+
+  // disk_engine.cc: the loop, the order of requests, completions.
+  struct Waiting {  // a read, write or erase, with its number in the order of arrival
+    DiskRequest request;
+    std::uint64_t number = 0;
+  };
+  // Who is at work on a key. It is here only while somebody is or waits.
+  struct KeyGate {
+    unsigned readers = 0;
+    bool writing = false;
+    std::deque<Waiting> waiting;
+    std::vector<Extent> doomed;  // records that did not verify, until no read is under way
+  };
+  struct PendingFlush {
+    Ticket ticket = 0;
+    std::uint64_t number = 0;
+  };
+
+  void run();
+  void take_inbox();
+  void post(std::function<void()> function);  // any thread: runs it on the disk thread
+  void accept(DiskRequest request);
+  void enter(const BlockKey& key, Waiting waiting);
+  bool try_begin(KeyGate& gate, Waiting& waiting, const BlockKey& key);
+  void pump(const BlockKey& key);
+  void touch(const TouchRequest& request);
+  void note_recency(const BlockKey& key, std::uint64_t recency);
+  void handle(const RingCompletion& completion);
+  void complete(DiskCompletion completion) { completed_.push_back(std::move(completion)); }
+  void deliver();
+  void begin_stop();
+  bool idle() const;
+  std::optional<std::int64_t> wait_ns() const;
+
+  // disk_engine_read.cc
+  void start_reads();
+  void read_arrived(ReadOperation* operation, std::int64_t result);
+  void finish_read(ReadOperation* operation, Result<std::uint64_t> outcome);
+  void quarantine(const BlockKey& key, const Extent& extent);
+
+  // disk_engine_write.cc
+  Status persist_space(const BlockKey& digest);
+  void start_writes();
+  Status check_write(const DiskWrite& request);
+  void write_prepared(WriteOperation* operation, Status status);
+  void place_write(WriteOperation* operation);
+  Result<Extent> allocate(std::uint32_t units);
+  void write_arrived(WriteOperation* operation, std::int64_t result);
+  void end_write_operation(WriteOperation* operation);
+  void finish_write(const BlockKey& key, std::uint64_t number, DiskCompletion completion);
+  void retry_waiting_for_room();
+  void rest(const Extent& extent);
+  bool wake_resting();
+
+  // disk_engine_commit.cc
+  struct StoredWrite {  // its data is written, not yet durable
+    Ticket ticket = 0;
+    std::uint64_t number = 0;
+    std::uint64_t payload_checksum = 0;
+    std::uint64_t recency = 0;
+    IndexEntry entry;
+  };
+  struct Erasing {
+    BlockKey key;
+    Extent extent;
+    std::optional<std::uint64_t> number;  // of the request, none for a quarantined record
+  };
+  struct Group {
+    std::vector<StoredWrite> writes;
+    std::vector<Erasing> erases;
+    std::vector<std::pair<BlockKey, std::uint64_t>> recency;
+    std::vector<PendingFlush> flushes;
+    std::vector<std::uint32_t> files_to_sync;
+    std::size_t syncs_started = 0, syncs_done = 0;
+    std::map<std::uint32_t, Status> failed_files;
+  };
+  void erase_now(const BlockKey& key, const Extent& extent, std::optional<std::uint64_t> number);
+  void maybe_start_group();
+  void take_recency(Group& group);
+  void start_syncs();
+  void sync_arrived(std::uint32_t file, std::int64_t result);
+  void commit_group();
+  void group_committed(const Status& status);
+  void fail_flushes(const Status& status);
+  void start_clears();
+  void clear_arrived(std::uint64_t clear, std::int64_t result);
+
+  const DiskOptions options_;
+  const DiskWorld world_;
+  UniqueFd lock_;  // goes last, after everything that uses the directory
+  std::unique_ptr<DataFiles> data_;
+  std::unique_ptr<Index> index_;
+  std::unique_ptr<Ring> ring_;
+
+  ExtentAllocator allocator_;
+  std::unordered_map<BlockKey, LocatedBlock> located_;
+  std::unordered_map<BlockKey, SpaceDescriptor> spaces_;  // by digest
+  std::unordered_set<BlockKey> durable_spaces_;
+  std::uint64_t next_sequence_ = 1, next_number_ = 1;
+
+  std::unordered_map<BlockKey, KeyGate> gates_;
+  std::set<std::uint64_t> outstanding_;  // numbers of writes and erases that are not durable yet
+  std::deque<PendingFlush> flushes_;
+
+  std::deque<DiskRead> ready_reads_;
+  std::vector<std::unique_ptr<ReadOperation>> read_operations_;
+  std::vector<ReadOperation*> idle_reads_;
+
+  std::deque<Waiting> ready_writes_;
+  std::vector<std::unique_ptr<WriteOperation>> write_operations_;
+  std::vector<WriteOperation*> idle_writes_;
+  std::deque<WriteOperation*> waiting_for_room_;  // until erases under way have freed theirs
+  std::deque<Extent> resting_;
+  std::uint64_t resting_units_ = 0;
+
+  std::vector<StoredWrite> stored_writes_;
+  std::vector<Erasing> erasing_;
+  std::unordered_map<BlockKey, std::uint64_t> pending_recency_;
+  std::int64_t recency_due_ns_ = 0;  // of the oldest of them
+  std::int64_t retry_commit_ns_ = 0;
+  std::optional<Group> group_;
+  std::deque<Extent> to_clear_;
+  std::unordered_map<std::uint64_t, Extent> clears_;
+  std::uint64_t next_clear_ = 0;
+  std::uint64_t freeing_units_ = 0;  // of erased blocks whose extents are not free yet
+  AlignedBuffer zero_page_;
+  iovec zero_iovec_{};
+
+  std::vector<DiskCompletion> completed_;  // of this turn of the loop
+  bool stopping_ = false;
+
+  std::mutex inbox_mutex_;
+  std::vector<DiskRequest> inbox_;
+  std::vector<std::function<void()>> posted_;
+  bool stop_requested_ = false;
+
+  mutable std::mutex outbox_mutex_;
+  std::vector<DiskCompletion> outbox_;
+  std::function<void()> notify_;
+
+  std::atomic<std::uint64_t> used_bytes_{0}, quarantined_records_{0};
+  std::atomic<bool> direct_{true};
+
+  std::vector<std::unique_ptr<PayloadCodec>> codecs_;  // of zstd, one a codec thread
+  // Before the disk thread in order of destruction: it posts to them, they to its inbox.
+  std::unique_ptr<WorkerThreads> codec_threads_, commit_thread_;
+  std::thread thread_;
+};
+
+}  // namespace terrace::storage

@@ -1,0 +1,55 @@
+// What a DiskStore is told when it is opened, and its named limits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/bytes.h"
+#include "core/clock.h"
+#include "core/record.h"
+#include "core/status.h"
+#include "storage/disk/files.h"
+#include "storage/disk/ring.h"
+
+namespace terrace::storage {
+
+// I/O that is under way at the same time; what comes on top waits in the order of its arrival.
+constexpr unsigned max_reads_in_flight = 32;
+constexpr unsigned max_writes_in_flight = 32;
+constexpr unsigned max_clears_in_flight = 16;  // headers of erased records being zeroed
+constexpr unsigned max_syncs_in_flight = 16;
+constexpr unsigned ring_depth =
+    max_reads_in_flight + max_writes_in_flight + max_clears_in_flight + max_syncs_in_flight;
+// Blocks that one commit of the index takes.
+constexpr std::size_t max_commit_blocks = 4096;
+// Extents where a write failed rest, so that the next write tries another place; past this many
+// the oldest is used again.
+constexpr std::size_t max_resting_extents = 64;
+// How old recency that is not on the disk yet may be; also how long a commit that failed waits.
+constexpr std::int64_t recency_commit_ns = 1'000'000'000;
+
+struct DiskOptions {
+  std::string directory;  // of this store alone; made if missing, mode 0700
+  // Cap on the bytes of the data files: headers and padding included, the index not (about 250
+  // bytes and 4 bytes a token a block).
+  std::uint64_t capacity_bytes = 8 * gib;
+  std::uint64_t file_bytes = gib;  // of one data file
+  Codec codec = Codec::raw;        // of what is written; what is read says its own
+  int zstd_level = 1;
+  unsigned codec_threads = 2;  // compress and decompress
+  RingKind ring = RingKind::automatic;
+  // false: nothing is synced, and a crash of the machine (not of the process) may lose or mix up
+  // what was acknowledged; what does not verify is still a miss.
+  bool fsync = true;
+};
+
+// The outside world of a DiskStore: the system's, unless a test gives its own.
+struct DiskWorld {
+  std::unique_ptr<Files> files;  // null: the system's
+  std::function<Result<std::unique_ptr<Ring>>(RingKind, unsigned depth)> make_ring;  // null: same
+  std::shared_ptr<const Clock> clock;                                                // null: same
+};
+
+}  // namespace terrace::storage

@@ -1,0 +1,243 @@
+#include "storage/disk/index.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/iterator.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "core/bytes.h"
+#include "core/space.h"
+
+namespace terrace::storage {
+
+namespace {
+
+constexpr char block_prefix = 'b', recency_prefix = 'r';
+constexpr const char* version_key = "mversion";
+constexpr std::size_t write_buffer_bytes = 16 * mib;  // what a start after a crash replays
+constexpr std::size_t block_cache_bytes = 8 * mib;
+constexpr std::size_t scan_readahead_bytes = 4 * mib;
+constexpr std::size_t entry_tokens_at = 104;
+
+std::string prefixed(char prefix, const BlockKey& key) {
+  std::string text(1, prefix);
+  text.append(reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size());
+  return text;
+}
+
+std::string encode_entry(const IndexEntry& entry) {
+  const std::size_t token_bytes = entry.tokens.size() * sizeof(Token);
+  std::string value(entry_tokens_at + token_bytes, '\0');
+  char* const to = value.data();
+  store_le(to, entry.extent.file);
+  store_le(to + 4, entry.extent.first);
+  store_le(to + 8, entry.extent.units);
+  store_le(to + 12, static_cast<std::uint32_t>(entry.codec));
+  store_le(to + 16, entry.payload_bytes);
+  store_le(to + 24, entry.stored_bytes);
+  store_le(to + 32, entry.sequence);
+  store_le(to + 40, entry.space);
+  store_le(to + 72, entry.parent);
+  if (token_bytes > 0) std::memcpy(to + entry_tokens_at, entry.tokens.data(), token_bytes);
+  return value;
+}
+
+bool decode_entry(std::string_view key, std::string_view value, IndexEntry& entry) {
+  if (key.size() != 1 + sizeof(BlockKey) || value.size() < entry_tokens_at ||
+      (value.size() - entry_tokens_at) % sizeof(Token) != 0)
+    return false;
+  const char* const from = value.data();
+  entry.key = load_le<BlockKey>(key.data() + 1);
+  entry.extent = {load_le<std::uint32_t>(from), load_le<std::uint32_t>(from + 4),
+                  load_le<std::uint32_t>(from + 8)};
+  const auto codec = load_le<std::uint32_t>(from + 12);
+  entry.codec = static_cast<Codec>(codec);
+  entry.payload_bytes = load_le<std::uint64_t>(from + 16);
+  entry.stored_bytes = load_le<std::uint64_t>(from + 24);
+  entry.sequence = load_le<std::uint64_t>(from + 32);
+  entry.space = load_le<BlockKey>(from + 40);
+  entry.parent = load_le<BlockKey>(from + 72);
+  entry.tokens.resize((value.size() - entry_tokens_at) / sizeof(Token));
+  if (!entry.tokens.empty())
+    std::memcpy(entry.tokens.data(), from + entry_tokens_at, value.size() - entry_tokens_at);
+  return codec <= static_cast<std::uint32_t>(Codec::zstd) && entry.payload_bytes > 0 &&
+         entry.payload_bytes <= max_block_bytes && entry.stored_bytes <= entry.payload_bytes &&
+         entry.extent.bytes() ==
+             record_header_bytes + round_up(entry.stored_bytes, extent_unit_bytes);
+}
+
+// RocksDB reports some failures of the system to open a file as corruption; they pass, and must
+// never cost an index.
+bool may_pass(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  for (const int number : {EMFILE, ENFILE, ENOMEM, EIO, EACCES, EPERM, ENOSPC, EROFS})
+    if (text.find(std::generic_category().message(number)) != std::string::npos) return true;
+  return false;
+}
+
+Status to_status(const rocksdb::Status& status, const char* what) {
+  if (status.ok()) return {};
+  const std::string message = std::string(what) + ": " + status.ToString();
+  if (status.IsNoSpace()) return Status(StatusCode::no_space, message);
+  const bool lost =
+      status.IsCorruption() || status.IsPathNotFound() || status.IsNotFound() ||
+      status.IsInvalidArgument() ||
+      status.ToString().find(std::generic_category().message(ENOENT)) != std::string::npos;
+  if (lost && !may_pass(status)) return Status(StatusCode::corruption, message);
+  return Status(StatusCode::io_error, message);
+}
+
+rocksdb::Options database_options(bool create) {
+  rocksdb::Options options;
+  options.create_if_missing = create;
+  options.error_if_exists = create;
+  options.compression = rocksdb::kNoCompression;  // keys are digests
+  options.write_buffer_size = write_buffer_bytes;
+  options.max_open_files = -1;
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  options.keep_log_file_num = 2;
+  options.max_log_file_size = mib;
+  options.info_log_level = rocksdb::WARN_LEVEL;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(block_cache_bytes);
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+}  // namespace
+
+class Index::Impl {
+ public:
+  explicit Impl(std::string path) : path_(std::move(path)) {}
+
+  Status open(Mode mode) {
+    if (mode == Mode::open && ::access((path_ + "/CURRENT").c_str(), F_OK) != 0) {
+      // Without this file RocksDB would see no database and, worse, might make a new one over it.
+      if (errno == ENOENT || errno == ENOTDIR)
+        return Status(StatusCode::not_found, path_ + " has no index");
+      return errno_status(errno, "could not look at " + path_);
+    }
+    if (Status opened = reopen(mode == Mode::create); !opened.ok()) return opened;
+    if (mode == Mode::create) return {};
+    std::string value;
+    const rocksdb::Status got = database_->Get(rocksdb::ReadOptions(), version_key, &value);
+    if (got.IsNotFound() || (got.ok() && value.size() != sizeof(std::uint32_t)))
+      return Status(StatusCode::corruption, "the index is incomplete");
+    if (!got.ok()) return to_status(got, "could not read the index");
+    if (const auto version = load_le<std::uint32_t>(value.data()); version != index_version)
+      return Status(StatusCode::failed_precondition,
+                    "index of format version " + std::to_string(version) +
+                        "; this program reads version " + std::to_string(index_version));
+    return {};
+  }
+
+  Status mark_complete() {
+    std::string value(sizeof index_version, '\0');
+    store_le(value.data(), index_version);
+    rocksdb::WriteOptions options;
+    options.sync = true;
+    return to_status(database_->Put(options, version_key, value), "could not write the index");
+  }
+
+  Status commit(const IndexBatch& batch, bool sync) {
+    // After a failed write RocksDB takes no more of them until it is opened anew.
+    if (!database_) {
+      if (Status opened = reopen(false); !opened.ok()) return opened;
+    }
+    rocksdb::WriteBatch changes;
+    const auto remove = [&changes](const BlockKey& key) {
+      changes.Delete(prefixed(block_prefix, key));
+      changes.Delete(prefixed(recency_prefix, key));
+    };
+    for (const BlockKey& key : undo_) remove(key);
+    for (const BlockKey& key : batch.deletes) remove(key);
+    for (const IndexEntry& entry : batch.puts)
+      changes.Put(prefixed(block_prefix, entry.key), encode_entry(entry));
+    for (const auto& [key, recency] : batch.recency) {
+      std::array<char, sizeof recency> value;
+      store_le(value.data(), recency);
+      changes.Put(prefixed(recency_prefix, key), rocksdb::Slice(value.data(), value.size()));
+    }
+    rocksdb::WriteOptions options;
+    options.sync = sync;
+    const rocksdb::Status written = database_->Write(options, &changes);
+    if (written.ok()) {
+      undo_.clear();
+      return {};
+    }
+    for (const IndexEntry& entry : batch.puts) undo_.push_back(entry.key);
+    database_.reset();
+    const Status failed = to_status(written, "could not write the index");
+    return failed.code() == StatusCode::no_space ? failed
+                                                 : Status(StatusCode::io_error, failed.message());
+  }
+
+  Status scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) const {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    options.readahead_size = scan_readahead_bytes;
+    const std::unique_ptr<rocksdb::Iterator> blocks(database_->NewIterator(options));
+    const std::unique_ptr<rocksdb::Iterator> recencies(database_->NewIterator(options));
+    // Both runs are in the order of the keys, so they are walked side by side.
+    recencies->Seek(rocksdb::Slice(&recency_prefix, 1));
+    for (blocks->Seek(rocksdb::Slice(&block_prefix, 1));
+         blocks->Valid() && blocks->key().starts_with(rocksdb::Slice(&block_prefix, 1));
+         blocks->Next()) {
+      IndexEntry entry;
+      if (!decode_entry(blocks->key().ToStringView(), blocks->value().ToStringView(), entry))
+        return Status(StatusCode::corruption, "an entry of the index makes no sense");
+      const std::string wanted = prefixed(recency_prefix, entry.key);
+      while (recencies->Valid() && recencies->key().compare(wanted) < 0) recencies->Next();
+      std::uint64_t recency = 0;
+      if (recencies->Valid() && recencies->key() == rocksdb::Slice(wanted) &&
+          recencies->value().size() == sizeof recency)
+        recency = load_le<std::uint64_t>(recencies->value().data());
+      visit(std::move(entry), recency);
+    }
+    if (!blocks->status().ok()) return to_status(blocks->status(), "could not read the index");
+    return to_status(recencies->status(), "could not read the index");
+  }
+
+  Status flush() {
+    if (!database_) return {};
+    return to_status(database_->Flush(rocksdb::FlushOptions()), "could not write the index");
+  }
+
+ private:
+  Status reopen(bool create) {
+    rocksdb::DB* opened = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(database_options(create), path_, &opened);
+    database_.reset(opened);
+    return to_status(status, "could not open the index");
+  }
+
+  const std::string path_;
+  std::unique_ptr<rocksdb::DB> database_;
+  std::vector<BlockKey> undo_;  // puts whose commit failed and may yet be on the disk
+};
+
+Index::Index(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Index::~Index() = default;
+
+Result<std::unique_ptr<Index>> Index::open(const std::string& path, Mode mode) {
+  auto impl = std::make_unique<Impl>(path);
+  if (Status opened = impl->open(mode); !opened.ok()) return error(opened);
+  return std::unique_ptr<Index>(new Index(std::move(impl)));
+}
+
+Status Index::mark_complete() { return impl_->mark_complete(); }
+Status Index::commit(const IndexBatch& batch, bool sync) { return impl_->commit(batch, sync); }
+Status Index::scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) const {
+  return impl_->scan(visit);
+}
+Status Index::flush() { return impl_->flush(); }
+
+}  // namespace terrace::storage

@@ -1,0 +1,72 @@
+// Which block lies where, durably: a wrapper of RocksDB. Everything in it can be rebuilt from the
+// records, except recency. Keys and values are drawn in docs/disk_format.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/record.h"
+#include "core/status.h"
+#include "storage/disk/extent.h"
+
+namespace terrace::storage {
+
+constexpr std::uint32_t index_version = 1;
+
+struct IndexEntry {
+  BlockKey key, space, parent;
+  std::vector<Token> tokens;
+  Extent extent;
+  Codec codec = Codec::raw;
+  std::uint64_t payload_bytes = 0, stored_bytes = 0;
+  std::uint64_t sequence = 0;  // grows with every entry ever written: the newer of two wins
+};
+
+// Deletes take effect first, then puts, then recency.
+struct IndexBatch {
+  std::vector<BlockKey> deletes;
+  std::vector<IndexEntry> puts;
+  std::vector<std::pair<BlockKey, std::uint64_t>> recency;
+
+  bool empty() const { return deletes.empty() && puts.empty() && recency.empty(); }
+};
+
+// One thread at a time.
+class Index {
+ public:
+  enum class Mode { create, open };
+
+  // create: `path` is not there yet; it is incomplete (and open() calls it corrupt) until
+  // mark_complete().
+  // open: not_found if there is no index; corruption if it is there and cannot be used: rebuild it;
+  // failed_precondition for another version; io_error for what may pass, such as no free file
+  // descriptors: nothing may be thrown away then.
+  static Result<std::unique_ptr<Index>> open(const std::string& path, Mode mode);
+  ~Index();
+
+  Status mark_complete();
+
+  // All of the batch or nothing, durable when it returns (unless !sync). After a failure nothing of
+  // it is in effect: the next commit that succeeds sees to it that the entries that were to be put
+  // are deleted, should they have reached the disk after all.
+  Status commit(const IndexBatch& batch, bool sync);
+
+  // Every entry with its recency (0 if none was ever told), in the order of the keys. corruption if
+  // an entry cannot be read.
+  Status scan(const std::function<void(IndexEntry, std::uint64_t recency)>& visit) const;
+
+  // Writes the memtable out, so that the next start has no log to replay.
+  Status flush();
+
+ private:
+  class Impl;
+  explicit Index(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace terrace::storage

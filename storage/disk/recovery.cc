@@ -1,0 +1,205 @@
+#include "storage/disk/recovery.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_set>
+
+#include "storage/disk/rebuild.h"
+#include "storage/disk/space_file.h"
+
+namespace terrace::storage {
+
+namespace {
+
+constexpr std::string_view format_prefix = "terrace disk format ";
+
+Result<UniqueFd> lock(const std::string& directory, Files& files) {
+  auto locked = files.lock_file(directory + "/LOCK", std::to_string(::getpid()) + "\n");
+  if (locked || locked.error().code() != StatusCode::already_exists) return locked;
+  std::string owner = locked.error().message();
+  while (!owner.empty() && owner.back() == '\n') owner.pop_back();
+  return error(StatusCode::already_exists, "data directory " + directory +
+                                               " is in use by another daemon" +
+                                               (owner.empty() ? "" : " (pid " + owner + ")"));
+}
+
+// True if the file is there and of this version, false if it is missing.
+Result<bool> check_format(const std::string& directory, Files& files) {
+  const auto text = files.read_file(directory + "/FORMAT");
+  if (!text) {
+    if (text.error().code() == StatusCode::not_found) return false;
+    return error(text.error());
+  }
+  std::uint32_t version = 0;
+  const char* const end = text->data() + text->size();
+  const bool known =
+      text->starts_with(format_prefix) &&
+      std::from_chars(text->data() + format_prefix.size(), end, version).ec == std::errc();
+  if (known && version == disk_format_version) return true;
+  return error(StatusCode::failed_precondition,
+               "data directory " + directory + " has " +
+                   (known ? "disk format version " + std::to_string(version)
+                          : std::string("an unknown disk format")) +
+                   "; this program reads version " + std::to_string(disk_format_version));
+}
+
+Result<std::vector<SpaceDescriptor>> read_spaces(const std::string& directory, Files& files) {
+  std::vector<SpaceDescriptor> spaces;
+  const auto names = files.list(directory);
+  if (!names) return error(names.error());
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".space")) continue;
+    const auto contents = files.read_file(directory + "/" + name);
+    if (!contents) return error(contents.error());
+    auto space = decode_space(*contents);
+    if (space && space_file_name(*space) == name) {
+      spaces.push_back(std::move(*space));
+    } else if (!space && space.error().code() != StatusCode::corruption) {
+      return error(space.error().with_context(directory + "/" + name));
+    } else {
+      spdlog::warn("disk: {}/{} does not verify; its blocks are lost", directory, name);
+    }
+  }
+  return spaces;
+}
+
+struct Indexed {
+  IndexEntry entry;
+  std::uint64_t recency = 0;
+};
+
+Result<std::vector<Indexed>> scan(const Index& index) {
+  std::vector<Indexed> entries;
+  if (Status scanned = index.scan([&entries](IndexEntry entry, std::uint64_t recency) {
+        entries.push_back({std::move(entry), recency});
+      });
+      !scanned.ok())
+    return error(scanned);
+  return entries;
+}
+
+// Makes the index anew from the records. What was there of it goes only after they were read.
+Result<std::vector<Indexed>> rebuild(const std::string& path, Files& files, OpenedStore& store) {
+  auto found = find_records(files, *store.data);
+  if (!found) return error(found.error().with_context("could not rebuild the index"));
+  store.index.reset();
+  if (Status removed = files.remove(path); !removed.ok()) return error(removed);
+  auto index = Index::open(path, Index::Mode::create);
+  if (!index) return error(index.error());
+  store.index = std::move(*index);
+  std::vector<Indexed> entries;
+  entries.reserve(found->size());
+  for (std::size_t at = 0; at < found->size();) {
+    IndexBatch batch;
+    for (; at < found->size() && batch.puts.size() < max_commit_blocks; ++at) {
+      IndexEntry& entry = (*found)[at];
+      batch.recency.emplace_back(entry.key, entry.sequence);
+      batch.puts.push_back(entry);
+      entries.push_back({std::move(entry), entry.sequence});
+    }
+    if (Status written = store.index->commit(batch, false); !written.ok()) return error(written);
+  }
+  if (Status marked = store.index->mark_complete(); !marked.ok()) return error(marked);
+  return entries;
+}
+
+Result<std::vector<Indexed>> open_index(const std::string& path, Files& files, OpenedStore& store) {
+  Status problem;
+  if (auto index = Index::open(path, Index::Mode::open)) {
+    store.index = std::move(*index);
+    auto entries = scan(*store.index);
+    if (entries) return entries;
+    problem = entries.error();
+  } else {
+    problem = index.error();
+  }
+  const bool lost = problem.code() == StatusCode::not_found;
+  if (!lost && problem.code() != StatusCode::corruption) return error(problem);
+  const bool empty = lost && store.data->all_units().empty();
+  if (!empty) spdlog::warn("disk: {}; rebuilding the index from the records", problem.message());
+  auto entries = rebuild(path, files, store);
+  if (entries && !empty) spdlog::info("disk: found {} records", entries->size());
+  return entries;
+}
+
+// Takes the entries into the store, the newest first, and returns the keys of those that cannot be.
+std::vector<BlockKey> adopt(std::vector<Indexed> entries, OpenedStore& store) {
+  std::unordered_set<BlockKey> known_spaces;
+  for (const SpaceDescriptor& space : store.spaces) known_spaces.insert(space.digest());
+  std::sort(entries.begin(), entries.end(), [](const Indexed& left, const Indexed& right) {
+    return left.entry.sequence > right.entry.sequence;
+  });
+  std::vector<BlockKey> dropped;
+  store.located.reserve(entries.size());
+  store.blocks.reserve(entries.size());
+  for (auto& [entry, recency] : entries) {
+    store.next_sequence = std::max(store.next_sequence, entry.sequence + 1);
+    if (!known_spaces.contains(entry.space) || !store.allocator.claim(entry.extent)) {
+      dropped.push_back(entry.key);
+      continue;
+    }
+    store.located[entry.key] = {entry.extent, entry.codec,
+                                static_cast<std::uint32_t>(entry.payload_bytes),
+                                static_cast<std::uint32_t>(entry.stored_bytes)};
+    store.blocks.push_back({entry.space, entry.key, entry.parent, std::move(entry.tokens),
+                            entry.extent.bytes(), recency});
+  }
+  return dropped;
+}
+
+Status forget(Index& index, const std::vector<BlockKey>& keys) {
+  for (std::size_t at = 0; at < keys.size(); at += max_commit_blocks) {
+    IndexBatch batch;
+    const auto first = keys.begin() + static_cast<std::ptrdiff_t>(at);
+    batch.deletes.assign(
+        first, first + static_cast<std::ptrdiff_t>(std::min(max_commit_blocks, keys.size() - at)));
+    if (Status written = index.commit(batch, true); !written.ok()) return written;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string spaces_directory(const std::string& directory) { return directory + "/spaces"; }
+
+Result<OpenedStore> open_store(const DiskOptions& options, Files& files) {
+  const std::string& directory = options.directory;
+  OpenedStore store;
+  if (Status made = files.create_directories(spaces_directory(directory)); !made.ok())
+    return error(made);
+  auto locked = lock(directory, files);
+  if (!locked) return error(locked.error());
+  store.lock = std::move(*locked);
+
+  const auto has_format = check_format(directory, files);
+  if (!has_format) return error(has_format.error());
+  auto spaces = read_spaces(spaces_directory(directory), files);
+  if (!spaces) return error(spaces.error());
+  store.spaces = std::move(*spaces);
+  store.data =
+      std::make_unique<DataFiles>(files, directory, options.file_bytes, options.capacity_bytes);
+  if (Status opened = store.data->open(); !opened.ok()) return error(opened);
+  auto entries = open_index(directory + "/index", files, store);
+  if (!entries) return error(entries.error());
+  if (!*has_format) {
+    const std::string text =
+        std::string(format_prefix) + std::to_string(disk_format_version) + "\n";
+    if (Status written = files.write_file(directory + "/FORMAT", std::as_bytes(std::span(text)));
+        !written.ok())
+      return error(written);
+  }
+
+  for (const auto& [file, units] : store.data->all_units()) store.allocator.add_file(file, units);
+  const std::vector<BlockKey> dropped = adopt(std::move(*entries), store);
+  if (!dropped.empty()) {
+    spdlog::warn("disk: dropped {} index entries that cannot be served", dropped.size());
+    if (Status written = forget(*store.index, dropped); !written.ok()) return error(written);
+  }
+  for (const Extent& extent : store.allocator.free_extents()) store.data->release(extent);
+  return store;
+}
+
+}  // namespace terrace::storage

@@ -1,0 +1,49 @@
+// Opens a store's directory and finds what is in it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/status.h"
+#include "core/unique_fd.h"
+#include "storage/disk/data_files.h"
+#include "storage/disk/disk_options.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/disk/extent_allocator.h"
+#include "storage/disk/index.h"
+
+namespace terrace::storage {
+
+constexpr std::uint32_t disk_format_version = 1;
+
+// What the store keeps in memory of a block.
+struct LocatedBlock {
+  Extent extent;
+  Codec codec = Codec::raw;
+  std::uint32_t payload_bytes = 0;  // at most max_block_bytes
+  std::uint32_t stored_bytes = 0;
+};
+
+struct OpenedStore {
+  UniqueFd lock;  // held as long as the store is open
+  std::unique_ptr<DataFiles> data;
+  std::unique_ptr<Index> index;
+  ExtentAllocator allocator;
+  std::unordered_map<BlockKey, LocatedBlock> located;
+  std::vector<RecoveredBlock> blocks;
+  std::vector<SpaceDescriptor> spaces;
+  std::uint64_t next_sequence = 1;
+};
+
+std::string spaces_directory(const std::string& directory);
+
+// Locks the directory (already_exists, naming it and the process that has it, if another store is
+// open there), checks format versions (failed_precondition for another one), reads spaces and
+// index, rebuilds the index from the records if it is lost or corrupt, and drops entries that
+// overlap a newer one, lie outside of the data files or belong to a space that is not known.
+// io_error if the system does not let it look: nothing is thrown away then.
+Result<OpenedStore> open_store(const DiskOptions& options, Files& files);
+
+}  // namespace terrace::storage

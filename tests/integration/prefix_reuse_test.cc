@@ -1,0 +1,154 @@
+// The main job: what was computed once is found again, in every tier, and changes nothing in the
+// answer.
+#include "tests/integration/worker_fixture.h"
+
+namespace terrace::inference {
+namespace {
+
+class PrefixReuse : public WorkerFixture, public ::testing::WithParamInterface<Compute> {};
+
+TEST_P(PrefixReuse, LogitsAreTheSameBitsFromEveryTier) {
+  auto daemon = start_daemon();
+  auto engine = load_connected_engine(GetParam());
+  const auto prompt = random_prompt(200, 1);
+  const auto without = logits_of(*engine, nullptr, prompt);
+
+  const auto cold = logits_of(*engine, engine->space(), prompt);
+  EXPECT_EQ(cold.hit.cached_tokens, 0u);
+  EXPECT_TRUE(same_bits(cold.logits, without.logits));
+
+  const auto device = logits_of(*engine, engine->space(), prompt);
+  EXPECT_EQ(from_tier(device.hit, Tier::device), 192u);
+  EXPECT_TRUE(same_bits(device.logits, without.logits));
+
+  ASSERT_EQ(daemon->stop(), 0) << daemon->log();
+  daemon = start_daemon();
+  ASSERT_TRUE(engine->client()->wait_connected(std::chrono::steady_clock::now() + patience).ok());
+  const auto disk = logits_of(*engine, engine->space(), prompt);
+  EXPECT_EQ(from_tier(disk.hit, Tier::disk), 192u);
+  EXPECT_TRUE(same_bits(disk.logits, without.logits));
+
+  const auto again = logits_of(*engine, engine->space(), prompt);
+  EXPECT_EQ(from_tier(again.hit, Tier::device), 192u);
+  EXPECT_TRUE(same_bits(again.logits, without.logits));
+}
+
+INSTANTIATE_TEST_SUITE_P(Computes, PrefixReuse, ::testing::Values(Compute::bf16, Compute::f32),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+using PrefixReuseTest = WorkerFixture;
+
+TEST_F(PrefixReuseTest, AnotherQuestionOnTheSamePrefixHits) {
+  const auto daemon = start_daemon();
+  auto engine = load_connected_engine();
+  auto first = random_prompt(170, 2), second = first;
+  for (std::size_t i = 150; i < second.size(); ++i) second[i] = (second[i] + 1) % 300;
+  generate(*engine, first);
+  engine->flush_cache(patience);
+  const auto plain = logits_of(*engine, nullptr, second);
+  const auto cached = logits_of(*engine, engine->space(), second);
+  EXPECT_EQ(cached.hit.cached_tokens, 128u);
+  EXPECT_TRUE(same_bits(cached.logits, plain.logits));
+}
+
+TEST_F(PrefixReuseTest, GeneratedTokensAreCachedForTheNextTurn) {
+  const auto daemon = start_daemon();
+  auto engine = load_connected_engine();
+  auto conversation = random_prompt(60, 3);
+  const auto answer = generate(*engine, conversation, 40);
+  ASSERT_EQ(answer.token_ids.size(), 40u);
+  engine->flush_cache(patience);
+  conversation.insert(conversation.end(), answer.token_ids.begin(), answer.token_ids.end());
+  conversation.push_back(5);
+  // 60 + 39 tokens were computed (the last one's KV never was): three full blocks.
+  const auto plain = logits_of(*engine, nullptr, conversation);
+  const auto next = logits_of(*engine, engine->space(), conversation);
+  EXPECT_EQ(next.hit.cached_tokens, 96u);
+  EXPECT_TRUE(same_bits(next.logits, plain.logits));
+}
+
+TEST_F(PrefixReuseTest, AtLeastOneTokenOfAFullyCachedPromptIsComputed) {
+  const auto daemon = start_daemon();
+  auto engine = load_connected_engine();
+  const auto prompt = random_prompt(128, 4);
+  const auto first = generate(*engine, prompt);
+  engine->flush_cache(patience);
+  const auto second = generate(*engine, prompt);
+  EXPECT_EQ(second.hit.cached_tokens, 96u);
+  EXPECT_EQ(second.token_ids, first.token_ids);
+}
+
+TEST_F(PrefixReuseTest, AnotherWorkerHitsWhatTheFirstComputed) {
+  const auto daemon = start_daemon();
+  auto first = load_connected_engine(), second = load_connected_engine();
+  const auto prompt = random_prompt(100, 5);
+  const auto cold = logits_of(*first, first->space(), prompt);
+  const auto hit = logits_of(*second, second->space(), prompt);
+  EXPECT_EQ(from_tier(hit.hit, Tier::device), 96u);
+  EXPECT_TRUE(same_bits(hit.logits, cold.logits));
+}
+
+TEST_F(PrefixReuseTest, AnotherPrecisionIsAnotherSpace) {
+  const auto daemon = start_daemon();
+  auto bf16 = load_connected_engine(Compute::bf16), f32 = load_connected_engine(Compute::f32);
+  const auto prompt = random_prompt(100, 6);
+  logits_of(*bf16, bf16->space(), prompt);
+  EXPECT_EQ(logits_of(*f32, f32->space(), prompt).hit.cached_tokens, 0u);
+}
+
+TEST_F(PrefixReuseTest, AnotherModelOfTheSameShapeIsAnotherSpace) {
+  const auto daemon = start_daemon();
+  auto engine = load_connected_engine();
+  const auto prompt = random_prompt(100, 7);
+  logits_of(*engine, engine->space(), prompt);
+  test_support::TinyModelOptions other;
+  other.context_length = 1024;
+  other.seed = 99;
+  ASSERT_TRUE(test_support::write_tiny_model(other, model_path()).ok());
+  auto retrained = load_connected_engine();
+  const auto plain = logits_of(*retrained, nullptr, prompt);
+  const auto answer = logits_of(*retrained, retrained->space(), prompt);
+  EXPECT_EQ(answer.hit.cached_tokens, 0u);
+  EXPECT_TRUE(same_bits(answer.logits, plain.logits));
+}
+
+TEST_F(PrefixReuseTest, APromptLongerThanTheContextIsAClearError) {
+  auto engine = load_engine(false);
+  const auto answer = engine->generate(random_prompt(1025, 8), {});
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(answer.error().message(), "the prompt has 1025 tokens; the model's context holds 1024");
+  EXPECT_EQ(generate(*engine, random_prompt(1024, 8), 5).token_ids.size(), 1u);
+}
+
+// An arena that holds less than one prompt: what has no room is computed into private memory.
+TEST_F(PrefixReuseTest, APromptLargerThanTheDeviceTierIsAnswered) {
+  const auto daemon = start_daemon({"device.capacity=\"1MiB\""});
+  auto engine = load_connected_engine();
+  const auto prompt = random_prompt(1000, 9);
+  const auto plain = logits_of(*engine, nullptr, prompt);
+  for (int round = 0; round < 3; ++round)
+    EXPECT_TRUE(same_bits(logits_of(*engine, engine->space(), prompt).logits, plain.logits))
+        << round;
+}
+
+// More prompts than the device tier holds: they move to the disk and come back.
+TEST_F(PrefixReuseTest, WhatTheDeviceTierCannotHoldComesBackFromDisk) {
+  const auto daemon = start_daemon({"device.capacity=\"1MiB\""});
+  auto engine = load_connected_engine();
+  std::vector<std::vector<float>> plain;
+  std::size_t from_disk = 0;
+  for (unsigned round = 0; round < 3; ++round) {
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      const auto prompt = random_prompt(130, 100 + seed);
+      if (round == 0) plain.push_back(logits_of(*engine, nullptr, prompt).logits);
+      const auto answer = logits_of(*engine, engine->space(), prompt);
+      EXPECT_TRUE(same_bits(answer.logits, plain[seed])) << round << " " << seed;
+      from_disk += from_tier(answer.hit, Tier::disk);
+    }
+  }
+  EXPECT_GT(from_disk, 0u);
+}
+
+}  // namespace
+}  // namespace terrace::inference
