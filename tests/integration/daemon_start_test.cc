@@ -24,26 +24,28 @@ ProcessResult start_another(const std::string& socket, const std::string& data_d
 
 TEST(DaemonStart, ASocketInUseIsLeftToItsOwner) {
   RunningDaemon owner;
-  ASSERT_TRUE(owner.start()) << owner.process().errors();
+  const Status started = owner.start();
+  ASSERT_TRUE(started.ok()) << started.message();
   const TempDir elsewhere;
   const ProcessResult second = start_another(owner.socket_path(), elsewhere.file("data"));
   EXPECT_EQ(second.status, 1);
   EXPECT_THAT(second.errors,
               AllOf(StartsWith("terraced: "), HasSubstr(owner.socket_path()), HasSubstr("in use")));
   EXPECT_TRUE(owner.answers());
-  EXPECT_EQ(owner.stop(), 0);
+  EXPECT_EQ(owner.process().stop(), 0);
 }
 
 TEST(DaemonStart, ADataDirectoryOfAnotherDaemonIsLeftToIt) {
   RunningDaemon owner;
-  ASSERT_TRUE(owner.start()) << owner.process().errors();
+  const Status started = owner.start();
+  ASSERT_TRUE(started.ok()) << started.message();
   const TempDir elsewhere;
-  const ProcessResult second = start_another(elsewhere.file("socket"), owner.data_dir());
+  const ProcessResult second = start_another(elsewhere.file("socket"), owner.data_directory());
   EXPECT_EQ(second.status, 1);
-  EXPECT_THAT(second.errors, AllOf(StartsWith("terraced: "), HasSubstr(owner.data_dir())));
+  EXPECT_THAT(second.errors, AllOf(StartsWith("terraced: "), HasSubstr(owner.data_directory())));
   EXPECT_FALSE(std::filesystem::exists(elsewhere.file("socket")));
   EXPECT_TRUE(owner.answers());
-  EXPECT_EQ(owner.stop(), 0);
+  EXPECT_EQ(owner.process().stop(), 0);
 }
 
 TEST(DaemonStart, AFileThatIsNoSocketIsNotReplaced) {
@@ -69,25 +71,28 @@ TEST(DaemonStart, ADataDirectoryThatIsAFileIsRefused) {
 
 TEST(DaemonStart, AfterAKillItStartsOnTheSameSocketAndData) {
   RunningDaemon daemon;
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
-  daemon.process().signal(SIGKILL);
-  EXPECT_EQ(daemon.process().wait(std::chrono::seconds(60)), 128 + SIGKILL);
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
+  daemon.process().kill();
   EXPECT_TRUE(std::filesystem::exists(daemon.socket_path()));
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
-  EXPECT_EQ(daemon.stop(), 0);
+  const Status again = daemon.start();
+  ASSERT_TRUE(again.ok()) << again.message();
+  EXPECT_EQ(daemon.process().stop(), 0);
 }
 
 TEST(DaemonStart, SigtermEndsItAndTakesTheSocketAway) {
   RunningDaemon daemon;
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
-  EXPECT_EQ(daemon.stop(), 0);
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
+  EXPECT_EQ(daemon.process().stop(), 0);
   EXPECT_FALSE(std::filesystem::exists(daemon.socket_path()));
 }
 
 TEST(DaemonStart, WorksWithoutADiskTier) {
-  RunningDaemon daemon({"--set", "disk.enabled=false"});
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
-  EXPECT_EQ(daemon.stop(), 0);
+  RunningDaemon daemon({"disk.enabled=false"});
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
+  EXPECT_EQ(daemon.process().stop(), 0);
 }
 
 }  // namespace

@@ -71,13 +71,14 @@ TEST(Operator, AListenerThatNeverAnswersIsGivenUp) {
 
 TEST(Operator, AStoppedDaemonIsGivenUp) {
   RunningDaemon daemon;
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
   daemon.process().signal(SIGSTOP);
   const ProcessResult result = daemon.terrace({"stats"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.errors, HasSubstr("did not answer within 5 s"));
   daemon.process().signal(SIGCONT);
-  EXPECT_EQ(daemon.stop(), 0);
+  EXPECT_EQ(daemon.process().stop(), 0);
 }
 
 TEST(Operator, AListenerThatIsNoDaemonIsAnErrorInOneLine) {
@@ -97,7 +98,8 @@ TEST(Operator, AListenerThatIsNoDaemonIsAnErrorInOneLine) {
 
 TEST(Operator, StatsShowTheTiers) {
   RunningDaemon daemon;
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
   const ProcessResult json = daemon.terrace({"stats", "--json"});
   ASSERT_EQ(json.status, 0) << json.errors;
   expect_one_line(json.output);
@@ -119,7 +121,8 @@ TEST(Operator, StatsShowTheTiers) {
 
 TEST(Operator, AnEmptyCacheListsNothing) {
   RunningDaemon daemon;
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
   const ProcessResult json = daemon.terrace({"ls", "--json"});
   ASSERT_EQ(json.status, 0) << json.errors;
   EXPECT_EQ(nlohmann::json::parse(json.output), nlohmann::json::array());
@@ -128,7 +131,8 @@ TEST(Operator, AnEmptyCacheListsNothing) {
 
 TEST(Operator, AFullStandardOutputIsAnError) {
   RunningDaemon daemon;
-  ASSERT_TRUE(daemon.start()) << daemon.process().errors();
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
   const ProcessResult result =
       run_process({"/bin/sh", "-c", "exec \"$0\" --socket \"$1\" stats >/dev/full",
                    program("terrace"), daemon.socket_path()});

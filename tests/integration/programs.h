@@ -1,11 +1,10 @@
 // The built programs, as tests of the whole run them.
 #pragma once
 
-#include <initializer_list>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/support/daemon_process.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
@@ -16,7 +15,6 @@ using test_support::ProcessOptions;
 using test_support::ProcessResult;
 using test_support::run_process;
 using test_support::TempDir;
-using test_support::wait_until;
 
 inline std::string program(const std::string& name) {
   return std::string(TERRACE_BIN_DIR) + "/" + name;
@@ -34,43 +32,33 @@ inline ProcessResult run_program(const std::string& name, std::vector<std::strin
 class RunningDaemon {
  public:
   // Not yet running: start() does that.
-  explicit RunningDaemon(std::vector<std::string> more_arguments = {})
-      : arguments_({program("terraced"), "--socket", socket_path(), "--data-dir", data_dir(),
-                    "--set", "arena.slab=1MiB", "--set", "device.capacity=16MiB", "--set",
-                    "disk.capacity=64MiB"}) {
-    arguments_.insert(arguments_.end(), more_arguments.begin(), more_arguments.end());
+  explicit RunningDaemon(std::vector<std::string> settings = {})
+      : process_({program("terraced"), directory_.path(), with_small_arenas(std::move(settings))}) {
   }
 
-  // Starts it, or starts it again on the same data. Whether it answers in the end.
-  bool start() {
-    process_ = std::make_unique<Process>(arguments_);
-    return wait_until([&] { return answers() || !process_->running(); }) && process_->running();
-  }
+  // Starts it, or starts it again on the same data.
+  Status start() { return process_.start(); }
 
-  bool answers() const {
-    return run_program("terrace", {"--socket", socket_path(), "stats", "--json"}).status == 0;
-  }
-
-  // SIGTERM; its exit status, or nothing if it does not end.
-  std::optional<int> stop() {
-    process_->signal(SIGTERM);
-    return process_->wait(std::chrono::seconds(60));
-  }
-
-  // What `terrace` prints of it. The test's log shows what went wrong, if anything did.
+  // What `terrace` says of it.
   ProcessResult terrace(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {"--socket", socket_path()});
     return run_program("terrace", std::move(arguments));
   }
+  bool answers() const { return terrace({"stats", "--json"}).status == 0; }
 
-  Process& process() { return *process_; }
-  std::string socket_path() const { return directory_.file("terraced.sock"); }
-  std::string data_dir() const { return directory_.file("data"); }
+  test_support::DaemonProcess& process() { return process_; }
+  std::string socket_path() const { return process_.socket_path(); }
+  std::string data_directory() const { return process_.data_directory(); }
+
+  static std::vector<std::string> with_small_arenas(std::vector<std::string> settings) {
+    settings.insert(settings.begin(),
+                    {"arena.slab=1MiB", "device.capacity=16MiB", "disk.capacity=64MiB"});
+    return settings;
+  }
 
  private:
   TempDir directory_;
-  std::vector<std::string> arguments_;
-  std::unique_ptr<Process> process_;
+  test_support::DaemonProcess process_;
 };
 
 }  // namespace terrace::integration
