@@ -13,6 +13,7 @@
 #include "bench/bare_read.h"
 #include "bench/environment.h"
 #include "bench/samples.h"
+#include "core/bytes.h"
 #include "inference/worker/engine.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/temp_dir.h"

@@ -1,6 +1,10 @@
 #include "cache_daemon/engines.h"
 
+#include <spdlog/spdlog.h>
+
+#include "core/bytes.h"
 #include "storage/device/host_accelerator.h"
+#include "storage/disk/disk_store.h"
 
 namespace terrace::daemon {
 namespace {
@@ -27,14 +31,44 @@ storage::CacheOptions cache_options(const config::DaemonConfig& config) {
   return options;
 }
 
+storage::RingKind ring_kind(config::DiskRing ring) {
+  switch (ring) {
+    case config::DiskRing::automatic:
+      return storage::RingKind::automatic;
+    case config::DiskRing::io_uring:
+      return storage::RingKind::io_uring;
+    case config::DiskRing::threads:
+      return storage::RingKind::threads;
+  }
+  return storage::RingKind::automatic;
+}
+
+Result<std::unique_ptr<storage::DiskTier>> open_disk(const config::DaemonConfig& config) {
+  if (!config.disk.enabled) return nullptr;
+  storage::DiskOptions options;
+  options.directory = config.data_dir;
+  options.capacity_bytes = config.disk.capacity_bytes;
+  options.codec = config.disk.codec == config::DiskCodec::zstd ? Codec::zstd : Codec::raw;
+  options.zstd_level = config.disk.zstd_level;
+  options.ring = ring_kind(config.disk.ring);
+  auto disk = storage::DiskStore::open(options);
+  if (!disk) return error(disk.error());
+  const storage::DiskUsage usage = (*disk)->usage();
+  spdlog::info("disk: {} of {} in {}, {}, {} I/O", format_bytes(usage.used_bytes),
+               format_bytes(usage.capacity_bytes), options.directory, (*disk)->ring_name(),
+               (*disk)->direct() ? "direct" : "buffered");
+  return std::move(*disk);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config) {
   auto engines = std::make_unique<Engines>();
-  std::unique_ptr<storage::DiskTier> disk;
+  auto disk = open_disk(config);
+  if (!disk) return error(disk.error());
   engines->accelerator = std::make_unique<storage::HostAccelerator>();
   auto cache = storage::TieredCache::create(cache_options(config), *engines->accelerator,
-                                            std::move(disk), engines->clock);
+                                            std::move(*disk), engines->clock);
   if (!cache) return error(cache.error());
   engines->cache = std::move(*cache);
   return engines;

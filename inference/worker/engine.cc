@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "inference/model/model_digest.h"
 #include "inference/worker/text_stream.h"
 
 namespace terrace::inference {

@@ -30,7 +30,7 @@ void TieredCache::Impl::demote_ahead() {
         continue;
       }
       Slot& from = *block->device;
-      Slot* to = take_slot(*host_, space_of(*block));
+      Slot* to = take_host_slot(*block);
       if (!to) {
         block->host_declined = true;
         refresh(*block);

@@ -176,8 +176,10 @@ class TieredCache::Impl {
 
   // evict.cc
   // A free slot, made by evicting what may go without I/O; null if there is none.
-  Slot* take_slot(ArenaTier& arena, const SpaceEntry& space);
-  Block* next_victim(Tier tier, std::uint32_t size_class) const;
+  Slot* take_device_slot(const SpaceEntry& space);
+  Slot* take_host_slot(const Block& demoted);
+  template <typename NextVictim>
+  Slot* take_slot(ArenaTier& arena, const SpaceEntry& space, NextVictim next_victim);
   // The block may be gone afterwards.
   void evict(Block& block, Tier tier);
   bool make_disk_room(std::uint64_t bytes);

@@ -23,8 +23,8 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
       return Candidate::dirty;
     case Tier::host:
       if (!may_go(block.host)) return Candidate::no;
-      if (block.in_device() || block.on_disk() || !has_disk_ || block.disk_declined)
-        return Candidate::settled;
+      if (block.in_device()) return Candidate::droppable;
+      if (block.on_disk() || !has_disk_ || block.disk_declined) return Candidate::settled;
       return Candidate::dirty;
     case Tier::disk:
       return block.on_disk() && block.disk_reads == 0 ? Candidate::settled : Candidate::no;
@@ -51,6 +51,12 @@ void Candidates::withdraw(Block& block, std::uint32_t size_class) {
     if (was != Candidate::no) policy(tier, size_class, was).erase(block);
     was = Candidate::no;
   }
+}
+
+bool Candidates::up_to_date(const Block& block) const {
+  for (std::size_t tier = 0; tier < local_tiers; ++tier)
+    if (judge(block, static_cast<Tier>(tier)) != block.candidate[tier]) return false;
+  return true;
 }
 
 EvictionPolicy& Candidates::policy(std::size_t tier, std::uint32_t size_class, Candidate kind) {

@@ -34,7 +34,7 @@ TEST_P(PrefixReuse, LogitsAreTheSameBitsFromEveryTier) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Computes, PrefixReuse, ::testing::Values(Compute::bf16, Compute::f32),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
 
 using PrefixReuseTest = WorkerFixture;
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <thread>
 
 #include "inference/tokenizer/pre_tokenizer.h"
 #include "tests/inference/tokenizer/golden_files.h"
@@ -147,6 +148,30 @@ TEST(BpeEncoder, RoundTripsAnyBytesWithTheVocabularyOfLlama3) {
       const auto ids = tokenizer->encode(text, {.parse_special = special});
       ASSERT_EQ(tokenizer->decode(ids, special), text) << "round " << round;
     }
+  }
+}
+
+TEST(Encoders, AreSafeToShareBetweenThreads) {
+  std::mt19937_64 random(5);
+  const std::string text = random_letters(random, 20000);
+  for (const Scheme scheme : {Scheme::llama_bpe, Scheme::smollm_bpe, Scheme::sentencepiece}) {
+    TestVocabulary vocabulary(scheme);
+    if (scheme == Scheme::sentencepiece) {
+      vocabulary.add_bytes();
+      vocabulary.add("ab");
+    } else {
+      vocabulary = random_bpe(random, scheme);
+    }
+    const auto tokenizer = vocabulary.tokenizer();
+    const auto alone = tokenizer->encode(text);
+    std::vector<std::vector<Token>> together(4);
+    std::vector<std::thread> threads;
+    for (auto& ids : together) {
+      threads.emplace_back([&ids, &tokenizer, &text] { ids = tokenizer->encode(text); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& ids : together) EXPECT_TRUE(ids == alone);
+    EXPECT_EQ(tokenizer->decode(alone), text);
   }
 }
 

@@ -288,11 +288,11 @@ TEST_F(DiskStoreBasics, HoldsItsCapacityAlsoAfterARestart) {
   options_.capacity_bytes = 4 * mib + 12'345;  // no multiple of anything
   options_.file_bytes = mib;
   std::vector<TestBlock> blocks;
-  std::uint64_t stored = 0;
+  std::uint64_t stored = 0, seed = 0;
   for (int start = 0; start < 3; ++start) {
     const auto harness = open();
     for (;;) {
-      blocks.push_back(test_block(space_, blocks.size(), 100'000));
+      blocks.push_back(test_block(space_, ++seed, 100'000));
       const DiskCompletion written = harness->write(blocks.back());
       if (!written.status.ok()) {
         EXPECT_EQ(written.status.code(), StatusCode::no_space);
