@@ -75,10 +75,12 @@ TEST_F(DaemonConfiguration, ThatIsNotThereIsRefused) {
 }
 
 TEST(CommandLine, UnknownFlagsAreOneLine) {
-  for (const char* name : {"terraced", "terrace"}) {
-    const ProcessResult result = run_program(name, {"--wibble"});
-    EXPECT_TRUE(result.status && *result.status != 0) << name;
-    EXPECT_THAT(result.errors, AllOf(StartsWith(std::string(name) + ": "), HasSubstr("wibble")));
+  const std::vector<std::vector<std::string>> command_lines = {
+      {"terraced", "--wibble"}, {"terrace", "stats", "--wibble"}, {"terrace", "--wibble", "ls"}};
+  for (const auto& line : command_lines) {
+    const ProcessResult result = run_program(line[0], {line.begin() + 1, line.end()});
+    EXPECT_TRUE(result.status && *result.status != 0) << line[0];
+    EXPECT_THAT(result.errors, AllOf(StartsWith(line[0] + ": "), HasSubstr("wibble")));
     expect_one_line(result.errors);
   }
 }
