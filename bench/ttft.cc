@@ -9,6 +9,7 @@
 #include <optional>
 #include <ostream>
 #include <random>
+#include <thread>
 
 #include "bench/bare_read.h"
 #include "bench/environment.h"
@@ -248,25 +249,37 @@ class TtftBenchmark {
     return {};
   }
 
-  // Reserves the whole device tier until match says that every block lies in the host tier.
+  // Takes slots of the device tier a few at a time, as new prompts would, so that demotion keeps
+  // up, until every block of the prefix lies in the host tier and no longer above it.
   Status push_to_host() {
+    constexpr std::size_t slots_a_round = 2;
+    constexpr std::chrono::milliseconds round_time{50};
     client::Space& space = *engine_->space();
     const auto keys =
         derive_block_keys(space.digest(), prompts_->prefix(), space.descriptor().block_tokens);
-    const auto limit = Steady::now() + std::chrono::seconds(20);
+    const auto limit = Steady::now() + std::chrono::seconds(30);
+    const client::LeaseId lease = space.new_lease();
+    Status status(StatusCode::deadline_exceeded, "the prefix did not reach the host tier");
     while (Steady::now() < limit) {
-      const client::LeaseId lease = space.new_lease();
-      const auto slots = space.reserve(lease, {}, figures_.blocks + 16, limit);
-      space.release(lease);
-      if (!slots) return slots.error();
       const auto match = space.match(keys, {}, limit);
-      if (!match) return match.error();
+      if (!match) {
+        status = match.error();
+        break;
+      }
       if (std::all_of(match->blocks.begin(),
                       match->blocks.begin() + static_cast<std::ptrdiff_t>(figures_.blocks),
-                      [](BlockState state) { return state == BlockState::host; }))
-        return {};
+                      [](BlockState state) { return state == BlockState::host; })) {
+        status = Status();
+        break;
+      }
+      if (const auto slots = space.reserve(lease, {}, slots_a_round, limit); !slots) {
+        status = slots.error();
+        break;
+      }
+      std::this_thread::sleep_for(round_time);
     }
-    return Status(StatusCode::deadline_exceeded, "the prefix did not reach the host tier");
+    space.release(lease);
+    return status;
   }
 
   // One hit and, right after it, the same tokens with the prefix already in the process.

@@ -141,7 +141,7 @@ TEST_F(PrefixReuseTest, WhatTheDeviceTierCannotHoldComesBackFromDisk) {
   std::vector<std::vector<float>> plain;
   std::size_t from_disk = 0;
   for (unsigned round = 0; round < 3; ++round) {
-    for (unsigned seed = 0; seed < 10; ++seed) {
+    for (unsigned seed = 0; seed < 30; ++seed) {
       const auto prompt = random_prompt(130, 100 + seed);
       if (round == 0) plain.push_back(logits_of(*engine, nullptr, prompt).logits);
       const auto answer = logits_of(*engine, engine->space(), prompt);
