@@ -63,12 +63,12 @@ void print_json(const Generation& generation, std::ostream& out) {
 int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& out,
                  std::ostream& err) {
   const auto fail = [&](const Status& status) {
-    err << "terrace-worker: " << status.message() << std::endl;
+    err << "terrace-worker generate: " << status.message() << std::endl;
     return 1;
   };
   if (Status status = arguments.generate.sampling.validate(); !status.ok()) return fail(status);
   arguments.engine.warn = [&err](const std::string& line) {
-    err << "terrace-worker: " << line << std::endl;
+    err << "terrace-worker generate: " << line << std::endl;
   };
   auto engine = Engine::load(arguments.engine);
   if (!engine) return fail(engine.error());
