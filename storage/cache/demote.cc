@@ -22,6 +22,8 @@ void TieredCache::Impl::demote_ahead() {
       Block* block =
           candidates_.earlier(candidates_.next(Tier::device, size_class, Candidate::droppable),
                               candidates_.next(Tier::device, size_class, Candidate::dirty));
+      block = candidates_.earlier(block,
+                                  candidates_.next(Tier::device, size_class, Candidate::anchored));
       if (!block) {
         // What is clean hides its ancestors: it must go before they may.
         Block* hiding = candidates_.next(Tier::device, size_class, Candidate::settled);

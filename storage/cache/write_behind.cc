@@ -50,7 +50,7 @@ void TieredCache::Impl::pump_writes() {
       continue;
     }
     block->write_queued = false;
-    const std::uint64_t bytes = space_of(*block).slot_bytes + disk_overhead_bytes;
+    const std::uint64_t bytes = space_of(*block).slot_bytes + record_header_bytes;
     // Marked first, so that room is not made by evicting its own parent.
     set_disk(*block, DiskCopy::writing, 0);
     if (!make_disk_room(bytes)) {

@@ -28,8 +28,7 @@ void CacheFixture::start(const Sizes& sizes) {
   options.device_verify = sizes.verify;
   std::unique_ptr<FakeDisk> disk;
   if (sizes.disk_blocks > 0) {
-    // Room for exactly so many records and for what the cache keeps in hand beside one.
-    on_disk_.capacity_bytes = sizes.disk_blocks * (test_block_bytes + 4096) + 4096;
+    on_disk_.capacity_bytes = sizes.disk_blocks * (test_block_bytes + 4096);
     disk = std::make_unique<FakeDisk>(on_disk_);
   }
   disk_ = disk.get();
