@@ -168,7 +168,15 @@ class TtftBenchmark {
     return {test_support::program_directory() + "/terraced", directory_, std::move(settings)};
   }
 
-  Status reconnect() { return engine_->client()->wait_connected(Steady::now() + connect_limit); }
+  // While the daemon starts an attempt to connect fails at once: asks until one succeeds.
+  Status reconnect() {
+    const auto limit = Steady::now() + connect_limit;
+    Status status;
+    do {
+      status = engine_->client()->wait_connected(limit);
+    } while (!status.ok() && Steady::now() < limit);
+    return status;
+  }
 
   Status measure_cold() {
     const std::size_t count = options_.quick ? 1 : options_.repetitions;
@@ -222,8 +230,10 @@ class TtftBenchmark {
   Status measure_host(DaemonProcess& other) {
     if (other.stop() != 0)
       return Status(StatusCode::internal, "terraced did not stop in order:\n" + other.log());
-    const std::uint64_t device = figures_.block_bytes * (figures_.blocks + 16);
-    DaemonProcess daemon(daemon_options({"device.capacity=" + std::to_string(device),
+    const std::uint64_t slab = 16 * mib;
+    const std::uint64_t device = round_up(figures_.block_bytes * (figures_.blocks + 16), slab);
+    DaemonProcess daemon(daemon_options({"arena.slab=" + std::to_string(slab),
+                                         "device.capacity=" + std::to_string(device),
                                          "host.capacity=" + std::to_string(2 * device)}));
     if (Status status = daemon.start(); !status.ok()) return status;
     if (Status status = reconnect(); !status.ok()) return status;

@@ -103,15 +103,17 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
       auto capability = answer.getArena();
       const std::uint64_t bytes = answer.getBytes();
       auto descriptor = capability.getFd();
-      return descriptor.attach(kj::mv(capability))
-          .then([this, arena, bytes](kj::Maybe<int> fd) -> kj::Promise<void> {
-            auto mapping =
-                SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
-            if (!mapping) return failure(mapping.error().message());
-            arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
-            arena_ = arena;
-            return populate(arena->mapping, 0);
-          });
+      // The descriptor closes with the capability: the continuation owns it (attach() would end it
+      // before the continuation runs).
+      return descriptor.then([this, arena, bytes, capability = kj::mv(capability)](
+                                 kj::Maybe<int> fd) mutable -> kj::Promise<void> {
+        auto mapping =
+            SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
+        if (!mapping) return failure(mapping.error().message());
+        arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
+        arena_ = arena;
+        return populate(arena->mapping, 0);
+      });
     });
   });
 }

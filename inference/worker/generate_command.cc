@@ -3,7 +3,6 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
@@ -68,11 +67,8 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
     return 1;
   };
   if (Status status = arguments.generate.sampling.validate(); !status.ok()) return fail(status);
-  std::mutex warning;
-  bool warned = false;
-  arguments.engine.warn = [&](const std::string& line) {
-    const std::scoped_lock lock(warning);
-    if (!std::exchange(warned, true)) err << "terrace-worker: " << line << std::endl;
+  arguments.engine.warn = [&err](const std::string& line) {
+    err << "terrace-worker: " << line << std::endl;
   };
   auto engine = Engine::load(arguments.engine);
   if (!engine) return fail(engine.error());
