@@ -1,6 +1,7 @@
 #include "bench/ttft.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -231,7 +232,7 @@ class TtftBenchmark {
   Status measure_host(DaemonProcess& other) {
     if (other.stop() != 0)
       return Status(StatusCode::internal, "terraced did not stop in order:\n" + other.log());
-    const std::uint64_t slab = 16 * mib;
+    const std::uint64_t slab = std::bit_ceil(16 * std::uint64_t{figures_.block_bytes});
     const std::uint64_t device = round_up(figures_.block_bytes * (figures_.blocks + 16), slab);
     DaemonProcess daemon(daemon_options({"arena.slab=" + std::to_string(slab),
                                          "device.capacity=" + std::to_string(device),
@@ -252,7 +253,7 @@ class TtftBenchmark {
   // Takes slots of the device tier a few at a time, as new prompts would, so that demotion keeps
   // up, until every block of the prefix lies in the host tier and no longer above it.
   Status push_to_host() {
-    constexpr std::size_t slots_a_round = 2;
+    const std::size_t slots_a_round = std::max<std::size_t>(1, figures_.blocks / 24);
     constexpr std::chrono::milliseconds round_time{50};
     client::Space& space = *engine_->space();
     const auto keys =
