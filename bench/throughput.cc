@@ -76,8 +76,9 @@ struct Bench {
   // Multiply-adds of a prompt: the layers for every token, its attention, and the head once.
   double multiply_adds(std::size_t count) const {
     const LlamaConfig& config = model->config();
-    const double embedding = config.embedding, heads = double{config.heads} * config.head_dim,
-                 kv_heads = double{config.kv_heads} * config.head_dim;
+    const double embedding = config.embedding,
+                 heads = static_cast<double>(config.heads) * config.head_dim,
+                 kv_heads = static_cast<double>(config.kv_heads) * config.head_dim;
     const double layer = embedding * (heads + 2 * kv_heads) + heads * embedding +
                          3 * embedding * config.feed_forward;
     const double n = static_cast<double>(count);

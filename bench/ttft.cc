@@ -1,6 +1,7 @@
 #include "bench/ttft.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -9,10 +10,12 @@
 #include <optional>
 #include <ostream>
 #include <random>
+#include <thread>
 
 #include "bench/bare_read.h"
 #include "bench/environment.h"
 #include "bench/samples.h"
+#include "core/bytes.h"
 #include "inference/worker/engine.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/temp_dir.h"
@@ -167,7 +170,15 @@ class TtftBenchmark {
     return {test_support::program_directory() + "/terraced", directory_, std::move(settings)};
   }
 
-  Status reconnect() { return engine_->client()->wait_connected(Steady::now() + connect_limit); }
+  // While the daemon starts an attempt to connect fails at once: asks until one succeeds.
+  Status reconnect() {
+    const auto limit = Steady::now() + connect_limit;
+    Status status;
+    do {
+      status = engine_->client()->wait_connected(limit);
+    } while (!status.ok() && Steady::now() < limit);
+    return status;
+  }
 
   Status measure_cold() {
     const std::size_t count = options_.quick ? 1 : options_.repetitions;
@@ -221,8 +232,10 @@ class TtftBenchmark {
   Status measure_host(DaemonProcess& other) {
     if (other.stop() != 0)
       return Status(StatusCode::internal, "terraced did not stop in order:\n" + other.log());
-    const std::uint64_t device = figures_.block_bytes * (figures_.blocks + 16);
-    DaemonProcess daemon(daemon_options({"device.capacity=" + std::to_string(device),
+    const std::uint64_t slab = std::bit_ceil(16 * std::uint64_t{figures_.block_bytes});
+    const std::uint64_t device = round_up(figures_.block_bytes * (figures_.blocks + 16), slab);
+    DaemonProcess daemon(daemon_options({"arena.slab=" + std::to_string(slab),
+                                         "device.capacity=" + std::to_string(device),
                                          "host.capacity=" + std::to_string(2 * device)}));
     if (Status status = daemon.start(); !status.ok()) return status;
     if (Status status = reconnect(); !status.ok()) return status;
@@ -237,25 +250,37 @@ class TtftBenchmark {
     return {};
   }
 
-  // Reserves the whole device tier until match says that every block lies in the host tier.
+  // Takes slots of the device tier a few at a time, as new prompts would, so that demotion keeps
+  // up, until every block of the prefix lies in the host tier and no longer above it.
   Status push_to_host() {
+    const std::size_t slots_a_round = std::max<std::size_t>(1, figures_.blocks / 24);
+    constexpr std::chrono::milliseconds round_time{50};
     client::Space& space = *engine_->space();
     const auto keys =
         derive_block_keys(space.digest(), prompts_->prefix(), space.descriptor().block_tokens);
-    const auto limit = Steady::now() + std::chrono::seconds(20);
+    const auto limit = Steady::now() + std::chrono::seconds(30);
+    const client::LeaseId lease = space.new_lease();
+    Status status(StatusCode::deadline_exceeded, "the prefix did not reach the host tier");
     while (Steady::now() < limit) {
-      const client::LeaseId lease = space.new_lease();
-      const auto slots = space.reserve(lease, {}, figures_.blocks + 16, limit);
-      space.release(lease);
-      if (!slots) return slots.error();
       const auto match = space.match(keys, {}, limit);
-      if (!match) return match.error();
+      if (!match) {
+        status = match.error();
+        break;
+      }
       if (std::all_of(match->blocks.begin(),
                       match->blocks.begin() + static_cast<std::ptrdiff_t>(figures_.blocks),
-                      [](BlockState state) { return state == BlockState::host; }))
-        return {};
+                      [](BlockState state) { return state == BlockState::host; })) {
+        status = Status();
+        break;
+      }
+      if (const auto slots = space.reserve(lease, {}, slots_a_round, limit); !slots) {
+        status = slots.error();
+        break;
+      }
+      std::this_thread::sleep_for(round_time);
     }
-    return Status(StatusCode::deadline_exceeded, "the prefix did not reach the host tier");
+    space.release(lease);
+    return status;
   }
 
   // One hit and, right after it, the same tokens with the prefix already in the process.

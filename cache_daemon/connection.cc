@@ -110,7 +110,8 @@ class Connection::DaemonServer final : public protocol::Daemon::Server {
       : context_(context), peer_(std::move(peer)) {}
 
   kj::Promise<void> ping(PingContext call) override {
-    const auto data = call.getParams().getData();
+    const auto given = call.getParams().getData();
+    const auto data = given.slice(0, kj::min(given.size(), call.getParams().getReplyBytes()));
     constexpr std::size_t words_around_data = 8;
     call.getResults(capnp::MessageSize{data.size() / 8 + words_around_data, 0}).setData(data);
     return kj::READY_NOW;

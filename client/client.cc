@@ -156,10 +156,10 @@ class ThreadedClient final : public Client {
   std::shared_ptr<Space> open_space(const SpaceDescriptor& descriptor) override {
     return std::make_shared<SpaceHandle>(shared_, descriptor);
   }
-  Status ping(std::size_t bytes, Deadline deadline) override {
+  Status ping(std::size_t request_bytes, std::size_t reply_bytes, Deadline deadline) override {
     const auto answered = shared_->ask<std::monostate>(
-        deadline, [bytes](Engine& engine, const Answer<std::monostate>& answer) {
-          engine.ping(bytes, answer);
+        deadline, [=](Engine& engine, const Answer<std::monostate>& answer) {
+          engine.ping(request_bytes, reply_bytes, answer);
         });
     return answered ? Status() : answered.error();
   }

@@ -124,15 +124,17 @@ RemoteSpace* Engine::space(SpaceNumber number) {
   return found == spaces_.end() ? nullptr : found->second.get();
 }
 
-void Engine::ping(std::size_t bytes, Answer<std::monostate> answer) {
+void Engine::ping(std::size_t request_bytes, std::size_t reply_bytes,
+                  Answer<std::monostate> answer) {
   if (link_.get() == nullptr) return;
   constexpr std::size_t words_around_data = 8;
   auto request = link_->daemon().pingRequest(
-      capnp::MessageSize{bytes / sizeof(capnp::word) + words_around_data, 0});
-  request.initData(static_cast<unsigned>(bytes));
+      capnp::MessageSize{request_bytes / sizeof(capnp::word) + words_around_data, 0});
+  request.initData(static_cast<unsigned>(request_bytes));
+  request.setReplyBytes(static_cast<std::uint32_t>(reply_bytes));
   link_->add(request.send().then(
-      [answer, bytes](auto&& response) {
-        if (response.getData().size() != bytes)
+      [answer, reply_bytes](auto&& response) {
+        if (response.getData().size() != reply_bytes)
           answer(error(StatusCode::internal, "a ping came back with another size"));
         else
           answer(std::monostate());

@@ -40,7 +40,7 @@ class Engine final : private kj::TaskSet::ErrorHandler {
   void close_space(SpaceNumber number);
   // Null once closed.
   RemoteSpace* space(SpaceNumber number);
-  void ping(std::size_t bytes, Answer<std::monostate> answer);
+  void ping(std::size_t request_bytes, std::size_t reply_bytes, Answer<std::monostate> answer);
   void flush(Answer<std::monostate> answer) { ledger_.when_answered(std::move(answer)); }
   // A caller has given up at its deadline: finds out whether anybody answers at all.
   void suspect_stall();

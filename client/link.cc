@@ -103,7 +103,8 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
       auto capability = answer.getArena();
       const std::uint64_t bytes = answer.getBytes();
       auto descriptor = capability.getFd();
-      // The capability keeps the descriptor open, so it goes along until that is mapped.
+      // The descriptor closes with the capability: the continuation owns it (attach() would end it
+      // before the continuation runs).
       return descriptor.then([this, arena, bytes, capability = kj::mv(capability)](
                                  kj::Maybe<int> fd) mutable -> kj::Promise<void> {
         auto mapping =

@@ -28,11 +28,11 @@ source "$TERRACE_ROOT/deploy/lib/fetch_model.sh"
 # shellcheck source=deploy/lib/daemon.sh
 source "$TERRACE_ROOT/deploy/lib/daemon.sh"
 
-readonly MAX_TOKENS=48
+readonly MAX_TOKENS=32
 readonly SYSTEM_FILE=$TERRACE_ROOT/deploy/quickstart/system_prompt.txt
-readonly COLD_QUESTION='When is the workshop open on Thursdays?'
-readonly DEVICE_QUESTION='How long is the guarantee on a repair?'
-readonly DISK_QUESTION='What must I check before I lend out a bicycle?'
+readonly COLD_QUESTION='Who founded the cooperative?'
+readonly DEVICE_QUESTION='In which year was the cooperative founded?'
+readonly DISK_QUESTION='How much does a complete overhaul cost?'
 
 model=
 keep=false
@@ -132,7 +132,7 @@ if $keep && ((result == 0)); then
   printf '  export TERRACE_SOCKET=%q\n  %q stats\n  %q ls --limit 20\n' \
     "$socket" "$bin/terrace" "$bin/terrace"
   printf '  %q generate --model %q --system-file %q --prompt %q\n' \
-    "$bin/terrace-worker" "$model" "$SYSTEM_FILE" 'Who founded the cooperative?'
+    "$bin/terrace-worker" "$model" "$SYSTEM_FILE" 'Where are lost keys kept?'
   printf 'Its log is %s. When you are done: kill %s; rm -r %q\n\n' "$log" "$daemon_pid" "$work"
 fi
 tail -n 1 "$work/report.txt"

@@ -35,8 +35,9 @@ struct DaemonInfo {
 interface Daemon {
   # The bootstrap capability.
 
-  ping @0 (data :Data) -> (data :Data);
-  # Gives back what it was given: for measurements and to see whether anybody is there.
+  ping @0 (data :Data, replyBytes :UInt32) -> (data :Data);
+  # Gives back the first replyBytes bytes of what it was given: for measurements and to see whether
+  # anybody is there.
 
   info @1 () -> (info :DaemonInfo);
 

@@ -50,9 +50,7 @@ Status run_ls(const Options& options) {
 std::string advice(const Status& status, const std::string& socket_path) {
   switch (status.code()) {
     case StatusCode::unavailable:
-    case StatusCode::not_found:
-      return "no daemon answers at " + socket_path + " (" + status.message() +
-             "): start one with 'terraced --socket " + socket_path +
+      return status.message() + "; start a daemon with 'terraced --socket " + socket_path +
              "', or name another with --socket or $TERRACE_SOCKET";
     case StatusCode::deadline_exceeded:
       return "the daemon at " + socket_path + " did not answer within " +

@@ -4,7 +4,7 @@ namespace terrace::inference {
 
 extern const KernelTable portable_kernels;
 #if TERRACE_X86_KERNELS
-extern const KernelTable avx2_kernels;
+extern const KernelTable avx2_kernels, avx512_kernels, avx512_bf16_kernels;
 #endif
 
 const char* KernelTable::numerics(Compute compute) const {
@@ -19,6 +19,10 @@ const KernelTable& kernels(Isa isa) {
 #if TERRACE_X86_KERNELS
     case Isa::avx2:
       return avx2_kernels;
+    case Isa::avx512:
+      return avx512_kernels;
+    case Isa::avx512_bf16:
+      return avx512_bf16_kernels;
 #endif
     default:
       return portable_kernels;

@@ -115,7 +115,7 @@ void dequantize_q3_k(const std::byte* block, float* __restrict out) {
   std::memcpy(scales, unpacked, sizeof scales);
 
   for (int walk = 0; walk < 8; ++walk, out += 32) {
-    const std::uint8_t* from = q + walk / 4 * 32;
+    const std::uint8_t* from = walk < 4 ? q : q + 32;
     const int shift = walk % 4 * 2;
     for (int s = 0; s < 2; ++s) {
       const float scale = d * static_cast<float>(scales[2 * walk + s] - 32);

@@ -9,14 +9,15 @@
 #include <tuple>
 
 #include "inference/tokenizer/byte_map.h"
+#include "inference/tokenizer/quoted.h"
 
 namespace terrace::tokenizer {
 namespace {
 
 tl::unexpected<Status> malformed(std::size_t rank, std::string_view merge, const char* what) {
-  return error(StatusCode::invalid_argument, "tokenizer.ggml.merges: entry " +
-                                                 std::to_string(rank) + ", \"" +
-                                                 std::string(merge) + "\", " + what);
+  return error(
+      StatusCode::invalid_argument,
+      "tokenizer.ggml.merges: entry " + std::to_string(rank) + ", " + quoted(merge) + ", " + what);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "inference/tokenizer/byte_map.h"
+#include "inference/tokenizer/quoted.h"
 
 namespace terrace::tokenizer {
 namespace {
@@ -66,7 +67,7 @@ Result<TokenTable> TokenTable::create(const Vocabulary& vocabulary) {
       const auto byte = parse_byte(text);
       if (!byte) {
         return malformed(static_cast<Token>(i),
-                         "is a byte but its text, \"" + std::string(text) + "\", names none");
+                         "is a byte but its text, " + quoted(text) + ", names none");
       }
       if (table.byte_tokens_.empty()) table.byte_tokens_.assign(256, kNoToken);
       table.byte_tokens_[*byte] = static_cast<Token>(i);
@@ -93,8 +94,8 @@ Result<TokenTable> TokenTable::create(const Vocabulary& vocabulary) {
     if (is_new) continue;
     const Token first = place->second;
     if (vocabulary.texts[static_cast<std::size_t>(first)] == vocabulary.texts[i]) {
-      return malformed(id, "has the same text as token " + std::to_string(first) + ": \"" +
-                               std::string(vocabulary.texts[i]) + "\"");
+      return malformed(id, "has the same text as token " + std::to_string(first) + ": " +
+                               quoted(vocabulary.texts[i]));
     }
     if (!table.is_plain(first)) place->second = id;
   }

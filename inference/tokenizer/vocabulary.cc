@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "inference/tokenizer/quoted.h"
+
 namespace terrace::tokenizer {
 namespace {
 
@@ -23,14 +25,14 @@ Result<Scheme> read_scheme(const gguf::File& file) {
   if (!model) return malformed("model", "is missing: the file has no tokenizer");
   if (*model == "llama") return Scheme::sentencepiece;
   if (*model != "gpt2") {
-    return error(StatusCode::unimplemented, "tokenizer model \"" + std::string(*model) +
-                                                "\" is not known (known: gpt2, llama)");
+    return error(StatusCode::unimplemented,
+                 "tokenizer model " + quoted(*model) + " is not known (known: gpt2, llama)");
   }
   const std::string_view pre = file.text(key_of("pre")).value_or("");
   if (pre == "llama-bpe" || pre == "llama3") return Scheme::llama_bpe;
   if (pre == "smollm") return Scheme::smollm_bpe;
-  return error(StatusCode::unimplemented, "pre-tokenizer \"" + std::string(pre) +
-                                              "\" is not known (known: llama-bpe, llama3, smollm)");
+  return error(StatusCode::unimplemented,
+               "pre-tokenizer " + quoted(pre) + " is not known (known: llama-bpe, llama3, smollm)");
 }
 
 Status read_types(const gguf::File& file, Vocabulary& vocabulary) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "inference/model/model_digest.h"
 #include "inference/worker/text_stream.h"
 
 namespace terrace::inference {
@@ -38,14 +39,19 @@ SpaceDescriptor describe_space(const gguf::File& file, const Llama& model) {
   return space;
 }
 
-std::unique_ptr<client::Client> connect(const EngineOptions& options) {
-  client::ClientOptions client;
-  client.socket_path = options.socket_path;
-  client.client_name = "terrace-worker";
-  client.on_change = [warn = options.warn](bool connected, const std::string& why) {
-    if (!connected && warn) warn("lost the cache: " + why + "; going on without it");
+std::unique_ptr<client::Client> connect(const std::string& socket_path,
+                                        std::shared_ptr<OutageNotice> outage) {
+  client::ClientOptions options;
+  options.socket_path = socket_path;
+  options.client_name = "terrace-worker";
+  options.on_change = [outage = std::move(outage)](bool connected, const std::string& why) {
+    if (connected) {
+      outage->over();
+    } else {
+      outage->tell("no cache: " + why + "; going on without it");
+    }
   };
-  return client::Client::start(std::move(client));
+  return client::Client::start(std::move(options));
 }
 
 }  // namespace
@@ -54,10 +60,21 @@ const char* to_string(FinishReason reason) {
   return reason == FinishReason::stop ? "stop" : "length";
 }
 
+void OutageNotice::tell(const std::string& line) {
+  const std::scoped_lock lock(mutex_);
+  if (!std::exchange(told_, true) && warn_) warn_(line);
+}
+
+void OutageNotice::over() {
+  const std::scoped_lock lock(mutex_);
+  told_ = false;
+}
+
 Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   std::unique_ptr<Engine> engine(new Engine());
   // The connection is made, and the arena mapped, while the weights are read.
-  if (options.use_cache) engine->client_ = connect(options);
+  engine->outage_ = std::make_shared<OutageNotice>(options.warn);
+  if (options.use_cache) engine->client_ = connect(options.socket_path, engine->outage_);
 
   auto file = gguf::File::open(options.model_path);
   if (!file) return error(file.error());
@@ -75,8 +92,8 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
     engine->space_ = engine->client_->open_space(engine->descriptor_);
     const Status connected =
         engine->client_->wait_connected(Steady::now() + engine->client_->request_budget());
-    if (!connected.ok() && engine->options_.warn)
-      engine->options_.warn("no cache: " + connected.message() + "; going on without it");
+    if (!connected.ok())
+      engine->outage_->tell("no cache: " + connected.message() + "; going on without it");
   }
   return engine;
 }
@@ -100,8 +117,7 @@ SequenceCacheOptions Engine::sequence_cache_options() const {
   cache.budget = client_->request_budget();
   cache.prefill_tokens_per_second = prefill_tokens_per_second_;
   cache.on_failure = [this](const Status& why) {
-    if (options_.warn)
-      options_.warn("the cache did not help: " + why.message() + "; going on without it");
+    outage_->tell("the cache did not help: " + why.message() + "; going on without it");
   };
   return cache;
 }

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/client.h"
@@ -28,8 +30,22 @@ struct EngineOptions {
   ModelOptions model;
   bool use_cache = true;
   std::string socket_path;  // empty: the client's default
-  // One line about what the cache does not do; called on the thread that noticed.
+  // One line about why there is no cache, once an outage; called on the thread that noticed.
   std::function<void(const std::string&)> warn;
+};
+
+// Tells people of an outage of the cache once, however many requests notice it. Thread-safe.
+class OutageNotice {
+ public:
+  explicit OutageNotice(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
+  void tell(const std::string& line);
+  // The cache is back: the next outage is another one.
+  void over();
+
+ private:
+  std::function<void(const std::string&)> warn_;
+  std::mutex mutex_;
+  bool told_ = false;
 };
 
 enum class FinishReason { stop, length };
@@ -82,6 +98,7 @@ class Engine {
   SequenceCacheOptions sequence_cache_options() const;
 
   EngineOptions options_;
+  std::shared_ptr<OutageNotice> outage_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   Result<tokenizer::ChatTemplate> chat_template_;
   std::unique_ptr<Llama> model_;

@@ -3,7 +3,6 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
@@ -64,15 +63,12 @@ void print_json(const Generation& generation, std::ostream& out) {
 int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& out,
                  std::ostream& err) {
   const auto fail = [&](const Status& status) {
-    err << "terrace-worker: " << status.message() << std::endl;
+    err << "terrace-worker generate: " << status.message() << std::endl;
     return 1;
   };
   if (Status status = arguments.generate.sampling.validate(); !status.ok()) return fail(status);
-  std::mutex warning;
-  bool warned = false;
-  arguments.engine.warn = [&](const std::string& line) {
-    const std::scoped_lock lock(warning);
-    if (!std::exchange(warned, true)) err << "terrace-worker: " << line << std::endl;
+  arguments.engine.warn = [&err](const std::string& line) {
+    err << "terrace-worker generate: " << line << std::endl;
   };
   auto engine = Engine::load(arguments.engine);
   if (!engine) return fail(engine.error());

@@ -84,7 +84,7 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
       hold(*slot);
       continue;
     }
-    slot = take_slot(device_, *space);
+    slot = take_device_slot(*space);
     if (!slot) break;
     slot->state = SlotState::loading;
     attach(*run[had], *slot);

@@ -22,6 +22,8 @@ void TieredCache::Impl::demote_ahead() {
       Block* block =
           candidates_.earlier(candidates_.next(Tier::device, size_class, Candidate::droppable),
                               candidates_.next(Tier::device, size_class, Candidate::dirty));
+      block = candidates_.earlier(block,
+                                  candidates_.next(Tier::device, size_class, Candidate::anchored));
       if (!block) {
         // What is clean hides its ancestors: it must go before they may.
         Block* hiding = candidates_.next(Tier::device, size_class, Candidate::settled);
@@ -30,7 +32,7 @@ void TieredCache::Impl::demote_ahead() {
         continue;
       }
       Slot& from = *block->device;
-      Slot* to = take_slot(*host_, space_of(*block));
+      Slot* to = take_host_slot(*block);
       if (!to) {
         block->host_declined = true;
         refresh(*block);

@@ -1,29 +1,39 @@
-// Making room.
+// Making room. Whose copy goes is the choice of the policy among all sizes of blocks: one of
+// another size makes no room at once, but its slab is free when all in it are gone, and they were
+// to go first anyway.
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
 
-Slot* TieredCache::Impl::take_slot(ArenaTier& arena, const SpaceEntry& space) {
+Slot* TieredCache::Impl::take_device_slot(const SpaceEntry& space) {
+  return take_slot(device_, space, [&] {
+    return candidates_.earlier(candidates_.next(Tier::device, Candidate::settled),
+                               candidates_.next(Tier::device, Candidate::droppable));
+  });
+}
+
+Slot* TieredCache::Impl::take_host_slot(const Block& demoted) {
+  return take_slot(*host_, space_of(demoted), [&]() -> Block* {
+    if (Block* victim = candidates_.next(Tier::host, Candidate::settled)) return victim;
+    // What the device tier has as well, if it will stay there for longer: else two blocks could
+    // push each other out for ever.
+    Block* twice = candidates_.next(Tier::host, Candidate::droppable);
+    return twice && twice->recency > demoted.recency ? twice : nullptr;
+  });
+}
+
+template <typename NextVictim>
+Slot* TieredCache::Impl::take_slot(ArenaTier& arena, const SpaceEntry& space,
+                                   NextVictim next_victim) {
   const Tier tier = &arena == &device_ ? Tier::device : Tier::host;
   for (std::size_t evicted = 0; evicted <= max_evictions_a_turn; ++evicted) {
     if (Slot* slot = arena.allocate(space)) return slot;
-    Block* victim = next_victim(tier, space.size_class);
+    Block* victim = next_victim();
+    if (!victim && disk_failing()) victim = candidates_.next(tier, Candidate::dirty);
     if (!victim) return nullptr;
     evict(*victim, tier);
   }
   return nullptr;
-}
-
-// The block that should leave an arena so that one of `size_class` finds room: the one that goes
-// first of all sizes. Where that is of another size it makes no room at once, but its slab will be
-// free when all in it are gone, and they are used less than anything of this size.
-Block* TieredCache::Impl::next_victim(Tier tier, std::uint32_t size_class) const {
-  if (Block* victim = candidates_.earlier(candidates_.next(tier, Candidate::settled),
-                                          candidates_.next(tier, Candidate::droppable)))
-    return victim;
-  if (!disk_failing()) return nullptr;
-  if (Block* victim = candidates_.next(tier, size_class, Candidate::dirty)) return victim;
-  return candidates_.next(tier, Candidate::dirty);
 }
 
 void TieredCache::Impl::evict(Block& block, Tier tier) {

@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/record.h"
 #include "storage/cache/arena_tier.h"
 #include "storage/cache/load_rate.h"
 #include "storage/catalog/catalog.h"
@@ -40,8 +41,6 @@ constexpr std::int64_t recency_flush_ns = 500'000'000;
 // What one call does at most of work that can wait.
 constexpr std::size_t max_evictions_a_turn = 256;
 constexpr std::size_t max_touches_a_turn = 4096;
-// What a record takes on disk beside its payload, at most, as far as the cache can know.
-constexpr std::uint64_t disk_overhead_bytes = 8192;
 // Eviction keeps this part of the disk free, so that a write need not wait for one.
 constexpr double disk_free_fraction = 0.02;
 
@@ -176,8 +175,10 @@ class TieredCache::Impl {
 
   // evict.cc
   // A free slot, made by evicting what may go without I/O; null if there is none.
-  Slot* take_slot(ArenaTier& arena, const SpaceEntry& space);
-  Block* next_victim(Tier tier, std::uint32_t size_class) const;
+  Slot* take_device_slot(const SpaceEntry& space);
+  Slot* take_host_slot(const Block& demoted);
+  template <typename NextVictim>
+  Slot* take_slot(ArenaTier& arena, const SpaceEntry& space, NextVictim next_victim);
   // The block may be gone afterwards.
   void evict(Block& block, Tier tier);
   bool make_disk_room(std::uint64_t bytes);

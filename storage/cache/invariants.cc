@@ -92,6 +92,7 @@ Status TieredCache::Impl::check_invariants() const {
       children[1] += child->host != nullptr;
       children[2] += child->disk != DiskCopy::none;
     }
+    if (!candidates_.up_to_date(block)) return fail("what may be evicted is out of date");
     if (children != block.children_in) return fail("children are miscounted");
     const BlockKey& parent = block.parent ? block.parent->key : space_of(block).digest;
     if (derive_block_key(parent, block.tokens) != block.key) return fail("a key is not its own");

@@ -15,8 +15,14 @@ void TieredCache::Impl::abandon_session(SessionId session) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   found->second.abandoned = true;
-  // Nobody waits for these any more. What is held stays held: a process may still read and write.
+  // Nobody waits for these any more, and nothing will be sealed. What is held stays held: a process
+  // may still read and write.
   for (auto& [id, lease] : found->second.leases) {
+    for (Slot* slot : lease.slots) {
+      if (slot->state != SlotState::reserved || !slot->pending) continue;
+      forget_pending(*slot->pending);
+      slot->pending.reset();
+    }
     for (const std::uint64_t acquisition : lease.acquisitions) {
       auto node = acquisitions_.extract(acquisition);
       if (node.empty()) continue;
@@ -78,7 +84,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
       if (!block || !block->has(tier)) ++counters(tier).misses;
   }
   for (std::size_t i = 0; i < keys.size() + unnamed; ++i) {
-    Slot* slot = take_slot(device_, *space);
+    Slot* slot = take_device_slot(*space);
     if (!slot) break;
     slot->state = SlotState::reserved;
     slot->holders = 1;

@@ -48,9 +48,10 @@ void TieredCache::Impl::recover() {
 }
 
 Result<SpaceId> TieredCache::Impl::open_space(const SpaceDescriptor& descriptor) {
+  const std::size_t known = catalog_.spaces().size();
   auto space = catalog_.open_space(descriptor);
   if (!space) return error(space.error());
-  if (disk_) disk_->add_space(descriptor);
+  if (disk_ && catalog_.spaces().size() > known) disk_->add_space(descriptor);
   return (*space)->id;
 }
 

@@ -50,12 +50,14 @@ void TieredCache::Impl::pump_writes() {
       continue;
     }
     block->write_queued = false;
-    const std::uint64_t bytes = space_of(*block).slot_bytes + disk_overhead_bytes;
+    const std::uint64_t bytes = space_of(*block).slot_bytes + record_header_bytes;
     // Marked first, so that room is not made by evicting its own parent.
     set_disk(*block, DiskCopy::writing, 0);
     if (!make_disk_room(bytes)) {
       set_disk(*block, DiskCopy::none, 0);
-      if (writes_in_flight_ == 0 && disk_reads_in_flight_ == 0 && loads_waiting_.empty()) {
+      // What is being read or written may be evicted later.
+      if (!candidates_.next(Tier::disk, Candidate::settled) && writes_in_flight_ == 0 &&
+          disk_reads_in_flight_ == 0) {
         decline_disk(*block);
         continue;
       }
@@ -101,21 +103,15 @@ void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompl
   }
   ++counters(Tier::disk).failures;
   if (code == StatusCode::corruption) {
-    // Not the disk's fault: the copy in memory is not what was sealed. Nothing is written under
-    // the block's name while `set_disk` still counts it, so the block survives the quarantine.
+    // Not the disk's fault: the copy in memory is not what was sealed.
     if (source.block) quarantine(source);
     end_use(source);
-    const bool again = block.present();
-    if (again) {
-      set_disk(block, DiskCopy::none, 0);
-      queue_write(block);
-    } else {
-      set_disk(block, DiskCopy::none, 0);
-    }
+    Block* const kept = block.present() ? &block : nullptr;
+    set_disk(block, DiskCopy::none, 0);
+    if (kept) queue_write(*kept);
     return;
   }
-  const bool held_elsewhere = block.present();
-  Block* const kept = held_elsewhere ? &block : nullptr;
+  Block* const kept = block.present() ? &block : nullptr;  // else it is gone in a moment
   set_disk(block, DiskCopy::none, 0);
   end_use(source);
   if (!kept) return;

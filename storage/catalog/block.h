@@ -51,12 +51,13 @@ enum class DiskCopy : std::uint8_t { none, writing, present };
 
 // Whether and how easily a copy may be evicted.
 enum class Candidate : std::uint8_t {
-  no,         // held, busy, or something is reachable only through it
+  no,         // held, busy, or needed by something in the same tier
   settled,    // may go: what should be kept of it is further down already
   droppable,  // may go without I/O, but a nearer tier than the one that has it would like it
-  dirty,      // may go only if nothing takes it: it would be lost
+  dirty,      // the last copy: to be copied down first, and dropped only where that cannot be
+  anchored,   // as dirty, but not to be dropped: others are reachable only through it
 };
-constexpr std::size_t candidate_kinds = 4;
+constexpr std::size_t candidate_kinds = 5;
 
 // The tiers that this cache moves blocks between.
 constexpr std::size_t local_tiers = 3;

@@ -12,26 +12,30 @@ bool may_go(const Slot* slot) {
 
 Candidate Candidates::judge(const Block& block, Tier tier) const {
   if (block.children_in[static_cast<std::size_t>(tier)] > 0) return Candidate::no;
-  if (!block.has_other_than(tier) && !block.children.empty()) return Candidate::no;
+  const bool needed = !block.children.empty();  // if this is the last copy
+  const bool disk_wants_it = has_disk_ && !block.disk_declined;
   switch (tier) {
     case Tier::device:
       if (!may_go(block.device)) return Candidate::no;
       if (block.in_host()) return Candidate::settled;
-      if (has_host_ && !block.host_declined)
-        return block.on_disk() ? Candidate::droppable : Candidate::dirty;
-      if (block.on_disk() || !has_disk_ || block.disk_declined) return Candidate::settled;
-      return Candidate::dirty;
+      if (has_host_ && !block.host_declined) {
+        if (block.on_disk()) return Candidate::droppable;
+        return needed ? Candidate::anchored : Candidate::dirty;
+      }
+      break;
     case Tier::host:
       if (!may_go(block.host)) return Candidate::no;
-      if (block.in_device() || block.on_disk() || !has_disk_ || block.disk_declined)
-        return Candidate::settled;
-      return Candidate::dirty;
-    case Tier::disk:
-      return block.on_disk() && block.disk_reads == 0 ? Candidate::settled : Candidate::no;
-    case Tier::redis:
+      if (block.in_device()) return Candidate::droppable;
       break;
+    case Tier::disk:
+      if (!block.on_disk() || block.disk_reads > 0) return Candidate::no;
+      return block.in_device() || block.in_host() || !needed ? Candidate::settled : Candidate::no;
+    case Tier::redis:
+      return Candidate::no;
   }
-  return Candidate::no;
+  if (block.on_disk()) return Candidate::settled;
+  if (disk_wants_it) return needed ? Candidate::anchored : Candidate::dirty;
+  return needed ? Candidate::no : Candidate::settled;
 }
 
 void Candidates::refresh(Block& block, std::uint32_t size_class) {
@@ -51,6 +55,12 @@ void Candidates::withdraw(Block& block, std::uint32_t size_class) {
     if (was != Candidate::no) policy(tier, size_class, was).erase(block);
     was = Candidate::no;
   }
+}
+
+bool Candidates::up_to_date(const Block& block) const {
+  for (std::size_t tier = 0; tier < local_tiers; ++tier)
+    if (judge(block, static_cast<Tier>(tier)) != block.candidate[tier]) return false;
+  return true;
 }
 
 EvictionPolicy& Candidates::policy(std::size_t tier, std::uint32_t size_class, Candidate kind) {

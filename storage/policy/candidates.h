@@ -30,6 +30,8 @@ class Candidates {
   // The same among all sizes.
   Block* next(Tier tier, Candidate kind) const;
   std::size_t size(Tier tier, std::uint32_t size_class, Candidate kind) const;
+  // Whether refresh() would change nothing.
+  bool up_to_date(const Block& block) const;
   // The one of the two that should go first; either may be null.
   Block* earlier(Block* a, Block* b) const;
 

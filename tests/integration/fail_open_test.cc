@@ -31,7 +31,7 @@ TEST_F(FailOpen, ADaemonThatComesLaterIsUsed) {
   const auto prompt = random_prompt(100, 2);
   const auto before = generate(*engine, prompt);
   const auto daemon = start_daemon();
-  ASSERT_TRUE(engine->client()->wait_connected(std::chrono::steady_clock::now() + patience).ok());
+  ASSERT_TRUE(wait_connected(*engine));
   generate(*engine, prompt);
   engine->flush_cache(patience);
   const auto after = generate(*engine, prompt);
@@ -60,7 +60,7 @@ TEST_F(FailOpen, ADaemonKilledDuringAnAnswerChangesNothing) {
   EXPECT_EQ(answer->token_ids, expected.token_ids);
 
   daemon = start_daemon();
-  ASSERT_TRUE(engine->client()->wait_connected(std::chrono::steady_clock::now() + patience).ok());
+  ASSERT_TRUE(wait_connected(*engine));
   EXPECT_EQ(generate(*engine, prompt, 100).token_ids, expected.token_ids);
 }
 
@@ -128,7 +128,7 @@ TEST_F(FailOpen, CorruptRecordsAreMisses) {
   ASSERT_GT(damaged, 0u);
 
   daemon = start_daemon();
-  ASSERT_TRUE(engine->client()->wait_connected(std::chrono::steady_clock::now() + patience).ok());
+  ASSERT_TRUE(wait_connected(*engine));
   const auto answer = logits_of(*engine, engine->space(), prompt);
   EXPECT_EQ(answer.hit.cached_tokens, 0u);
   EXPECT_TRUE(same_bits(answer.logits, plain.logits));

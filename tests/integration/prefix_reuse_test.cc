@@ -23,7 +23,7 @@ TEST_P(PrefixReuse, LogitsAreTheSameBitsFromEveryTier) {
 
   ASSERT_EQ(daemon->stop(), 0) << daemon->log();
   daemon = start_daemon();
-  ASSERT_TRUE(engine->client()->wait_connected(std::chrono::steady_clock::now() + patience).ok());
+  ASSERT_TRUE(wait_connected(*engine));
   const auto disk = logits_of(*engine, engine->space(), prompt);
   EXPECT_EQ(from_tier(disk.hit, Tier::disk), 192u);
   EXPECT_TRUE(same_bits(disk.logits, without.logits));
@@ -34,7 +34,9 @@ TEST_P(PrefixReuse, LogitsAreTheSameBitsFromEveryTier) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Computes, PrefixReuse, ::testing::Values(Compute::bf16, Compute::f32),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         [](const auto& instance) {
+                           return std::string(to_string(instance.param));
+                         });
 
 using PrefixReuseTest = WorkerFixture;
 
@@ -123,7 +125,7 @@ TEST_F(PrefixReuseTest, APromptLongerThanTheContextIsAClearError) {
 
 // An arena that holds less than one prompt: what has no room is computed into private memory.
 TEST_F(PrefixReuseTest, APromptLargerThanTheDeviceTierIsAnswered) {
-  const auto daemon = start_daemon({"device.capacity=\"1MiB\""});
+  const auto daemon = start_daemon(small_device);
   auto engine = load_connected_engine();
   const auto prompt = random_prompt(1000, 9);
   const auto plain = logits_of(*engine, nullptr, prompt);
@@ -134,12 +136,12 @@ TEST_F(PrefixReuseTest, APromptLargerThanTheDeviceTierIsAnswered) {
 
 // More prompts than the device tier holds: they move to the disk and come back.
 TEST_F(PrefixReuseTest, WhatTheDeviceTierCannotHoldComesBackFromDisk) {
-  const auto daemon = start_daemon({"device.capacity=\"1MiB\""});
+  const auto daemon = start_daemon(small_device);
   auto engine = load_connected_engine();
   std::vector<std::vector<float>> plain;
   std::size_t from_disk = 0;
   for (unsigned round = 0; round < 3; ++round) {
-    for (unsigned seed = 0; seed < 10; ++seed) {
+    for (unsigned seed = 0; seed < 30; ++seed) {
       const auto prompt = random_prompt(130, 100 + seed);
       if (round == 0) plain.push_back(logits_of(*engine, nullptr, prompt).logits);
       const auto answer = logits_of(*engine, engine->space(), prompt);

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,9 @@ namespace terrace::inference {
 class WorkerFixture : public ::testing::Test {
  protected:
   static constexpr std::chrono::seconds patience{60};
+  // Room for some 60 blocks of the small model.
+  inline static const std::vector<std::string> small_device = {"device.capacity=\"1MiB\"",
+                                                               "arena.slab=\"256KiB\""};
 
   WorkerFixture() {
     test_support::TinyModelOptions model;
@@ -36,7 +40,8 @@ class WorkerFixture : public ::testing::Test {
 
   std::unique_ptr<test_support::DaemonProcess> start_daemon(
       std::vector<std::string> settings = {}) {
-    settings.insert(settings.begin(), {"device.capacity=\"64MiB\"", "disk.capacity=\"256MiB\""});
+    settings.insert(settings.begin(), {"disk.capacity=\"256MiB\""});
+    if (settings.size() == 1) settings.push_back("device.capacity=\"64MiB\"");
     auto daemon = std::make_unique<test_support::DaemonProcess>(test_support::DaemonOptions{
         std::string(TERRACE_BIN_DIR) + "/terraced", directory_.path(), std::move(settings)});
     const Status status = daemon->start();
@@ -60,12 +65,20 @@ class WorkerFixture : public ::testing::Test {
     return std::move(*engine);
   }
 
+  // While nobody listens an attempt to connect fails at once: asks until one succeeds.
+  static bool wait_connected(Engine& engine) {
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    while (std::chrono::steady_clock::now() < limit) {
+      if (engine.client()->wait_connected(limit).ok()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+
   // An engine that has its daemon.
   std::unique_ptr<Engine> load_connected_engine(Compute compute = Compute::bf16) {
     auto engine = load_engine(true, compute);
-    const Status status =
-        engine->client()->wait_connected(std::chrono::steady_clock::now() + patience);
-    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(wait_connected(*engine));
     return engine;
   }
 

@@ -80,7 +80,20 @@ class Unpacker<WeightFormat::bf16> {
   const std::byte* values_;
 };
 
-#endif  // !TERRACE_PAIRED_WEIGHTS
+}  // namespace
+}  // namespace terrace::inference
+
+#else
+
+}  // namespace
+}  // namespace terrace::inference
+
+#include "inference/cpu/kernels/paired.h"
+
+#endif
+
+namespace terrace::inference {
+namespace {
 
 template <>
 class Unpacker<WeightFormat::f32> {

@@ -1,0 +1,5 @@
+#include "tests/inference/cpu/emulated_avx512.h"
+
+// The table gets another name beside the one of the library.
+#define avx512_bf16_kernels emulated_avx512_bf16_kernels
+#include "inference/cpu/kernels/avx512_bf16.cc"

@@ -1,0 +1,71 @@
+// terrace-bench runs through, verifies what it measured and ends with one JSON line. No figure is
+// asserted.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
+
+namespace terrace::bench {
+namespace {
+
+using nlohmann::json;
+
+class Bench : public ::testing::Test {
+ protected:
+  Bench() { EXPECT_TRUE(test_support::write_tiny_model({}, model_).ok()); }
+
+  static json last_line(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), std::string(TERRACE_BIN_DIR) + "/terrace-bench");
+    const auto result = test_support::run_process(arguments, {}, std::chrono::seconds(120));
+    EXPECT_EQ(result.status, 0) << result.errors;
+    const std::string text = result.output.substr(0, result.output.find_last_not_of('\n') + 1);
+    const auto line = text.substr(text.find_last_of('\n') + 1);
+    EXPECT_TRUE(json::accept(line)) << text;
+    return json::parse(line, nullptr, false);
+  }
+
+  static void expect_keys(const json& line, const std::vector<std::string>& keys) {
+    for (const std::string& key : keys)
+      EXPECT_TRUE(line.contains(key)) << key << " in " << line.dump();
+  }
+
+  test_support::TempDir directory_;
+  const std::string model_ = directory_.file("tiny.gguf");
+};
+
+TEST_F(Bench, Prefill) {
+  const json line = last_line({"prefill", "--model", model_, "--quick", "--repetitions", "1"});
+  expect_keys(line, {"bench", "points", "peak_gmacs", "threads", "isa", "compute"});
+  for (const json& point : line.at("points"))
+    expect_keys(point, {"tokens", "tokens_per_s", "peak_ratio"});
+}
+
+TEST_F(Bench, Decode) {
+  const json line = last_line({"decode", "--model", model_, "--quick", "--repetitions", "1"});
+  expect_keys(line, {"bench", "points", "read_GBps", "threads", "isa", "compute"});
+  for (const json& point : line.at("points"))
+    expect_keys(point, {"depth", "sequences", "tokens_per_s", "read_ratio"});
+}
+
+TEST_F(Bench, Rpc) {
+  const json line = last_line({"rpc", "--quick", "--rounds", "50"});
+  expect_keys(line,
+              {"bench", "match_p50_us", "match_p99_us", "ping_p50_us", "ping_p99_us", "ratio_p50"});
+}
+
+TEST_F(Bench, TtftFindsEveryTierAndTheSameLogits) {
+  const json line =
+      last_line({"ttft", "--model", model_, "--quick", "--tokens", "300", "--new", "8"});
+  expect_keys(line, {"bench", "prompt_tokens", "cached_tokens", "cold_ms", "resident_ms",
+                     "device_ms", "host_ms", "disk_ms", "redis_ms", "logits_equal"});
+  EXPECT_EQ(line.value("cached_tokens", 0), 288);
+  EXPECT_TRUE(line.value("logits_equal", false));
+}
+
+}  // namespace
+}  // namespace terrace::bench

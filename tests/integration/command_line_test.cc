@@ -1,0 +1,94 @@
+// What the programs say of a command line or a configuration that cannot be: one line that names
+// the mistake, a status that is not 0, and nothing touched.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/integration/programs.h"
+
+namespace terrace::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+void expect_one_line(const std::string& text) {
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  EXPECT_TRUE(!text.empty() && text.back() == '\n') << text;
+}
+
+// terraced with this configuration must refuse to start.
+class DaemonConfiguration : public ::testing::Test {
+ protected:
+  std::string refuse(const std::string& config_text, std::vector<std::string> more = {}) {
+    const std::string file = directory_.file("terraced.toml");
+    std::ofstream(file) << config_text;
+    std::vector<std::string> arguments = {"--config",   file,
+                                          "--socket",   directory_.file("socket"),
+                                          "--data-dir", directory_.file("data")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProcessResult result = run_program("terraced", arguments);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.output, "");
+    expect_one_line(result.errors);
+    EXPECT_FALSE(std::filesystem::exists(directory_.file("socket")));
+    EXPECT_FALSE(std::filesystem::exists(directory_.file("data")));
+    std::string message = result.errors;
+    for (std::size_t at; (at = message.find(directory_.path() + "/")) != std::string::npos;)
+      message.erase(at, directory_.path().size() + 1);
+    return message;
+  }
+
+  TempDir directory_;
+};
+
+TEST_F(DaemonConfiguration, ThatDoesNotParseIsRefused) {
+  EXPECT_THAT(refuse("[device]\ncapacity = \n"),
+              StartsWith("terraced: terraced.toml:2: does not parse: "));
+}
+
+TEST_F(DaemonConfiguration, WithAnUnknownKeyIsRefused) {
+  EXPECT_EQ(refuse("[device]\nsize = 1\n\n[disk]\ncapacty = 1\n"),
+            "terraced: terraced.toml:2: device.size: unknown key, expected one that the commented "
+            "example lists; terraced.toml:5: disk.capacty: unknown key, expected perhaps "
+            "disk.capacity\n");
+}
+
+TEST_F(DaemonConfiguration, WithAnAbsurdValueIsRefused) {
+  EXPECT_THAT(refuse("[device]\ncapacity = \"9999TiB\"\n"),
+              StartsWith("terraced: terraced.toml:2: device.capacity: found the text '9999TiB', "
+                         "expected a size from "));
+  EXPECT_EQ(refuse("", {"--set", "disk.enabled=2"}),
+            "terraced: --set disk.enabled: found the number 2, expected true or false\n");
+}
+
+TEST_F(DaemonConfiguration, ThatIsNotThereIsRefused) {
+  const ProcessResult result =
+      run_program("terraced", {"--config", directory_.file("absent.toml")});
+  EXPECT_EQ(result.status, 1);
+  expect_one_line(result.errors);
+  EXPECT_THAT(result.errors, AllOf(HasSubstr("absent.toml"), HasSubstr("No such file")));
+}
+
+TEST(CommandLine, UnknownFlagsAreOneLine) {
+  const std::vector<std::vector<std::string>> command_lines = {
+      {"terraced", "--wibble"}, {"terrace", "stats", "--wibble"}, {"terrace", "--wibble", "ls"}};
+  for (const auto& line : command_lines) {
+    const ProcessResult result = run_program(line[0], {line.begin() + 1, line.end()});
+    EXPECT_TRUE(result.status && *result.status != 0) << line[0];
+    EXPECT_THAT(result.errors, AllOf(StartsWith(line[0] + ": "), HasSubstr("wibble")));
+    expect_one_line(result.errors);
+  }
+}
+
+TEST(CommandLine, HelpNeedsNoDaemon) {
+  EXPECT_THAT(run_program("terraced", {"--help"}).output, HasSubstr("--data-dir"));
+  EXPECT_THAT(run_program("terrace", {"--help"}).output, HasSubstr("stats"));
+}
+
+}  // namespace
+}  // namespace terrace::integration

@@ -1,0 +1,289 @@
+// Thousands of random operations on a small cache, with engines that complete in any order and
+// fail, against one rule: what a get returns was once put under that key, or it is a miss. Every
+// invariant is checked after every step.
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "core/checksum.h"
+#include "tests/storage/support/cache_fixture.h"
+
+namespace terrace::storage {
+namespace {
+
+constexpr int operations = 2000;
+constexpr std::size_t prompt_blocks = 6;
+constexpr int heads = 4, tails = 3;
+
+struct Faults {
+  bool failures = false;    // requests fail, and are asked for again
+  bool corruption = false;  // copies and records rot; workers write after they sealed
+};
+
+class CacheRandom : public CacheFixture {
+ protected:
+  struct Client {
+    SessionId session = 0;
+    LeaseId next_lease = 1;
+    // What each lease believes to hold: slot -> key. The bytes must not change while it does.
+    std::map<LeaseId, std::map<SlotOffset, BlockKey>> held;
+    std::map<LeaseId, std::vector<std::pair<SlotOffset, std::size_t>>> reserved;  // block index
+    std::map<LeaseId, Prompt> prompts;
+    bool abandoned = false;
+  };
+
+  std::size_t pick(std::size_t below) { return static_cast<std::size_t>(random_() % below); }
+  bool chance(double p) { return std::uniform_real_distribution<>(0, 1)(random_) < p; }
+
+  Prompt any_prompt() {
+    return prompt(static_cast<int>(pick(heads)), 1 + pick(prompt_blocks),
+                  static_cast<int>(pick(tails)), pick(prompt_blocks));
+  }
+
+  Client& any_client() {
+    if (clients_.size() < 4 || chance(0.02)) {
+      clients_.push_back(std::make_unique<Client>());
+      clients_.back()->session = cache_->open_session();
+    }
+    return *clients_[pick(clients_.size())];
+  }
+
+  void use(Client& client) {
+    if (client.abandoned) return;
+    const Prompt p = any_prompt();
+    const LeaseId lease = client.next_lease++;
+    client.held[lease];
+    client.prompts[lease] = p;
+    AcquireOptions options;
+    if (chance(0.2)) options.prefill_tokens_per_second = 100;
+    cache_->acquire(client.session, lease, space_, p.keys, options,
+                    [this, &client, lease, keys = p.keys](std::vector<AcquiredBlock> blocks) {
+                      ASSERT_TRUE(client.held.contains(lease)) << "a callback of a released lease";
+                      ASSERT_LE(blocks.size(), keys.size());
+                      for (std::size_t i = 0; i < blocks.size(); ++i) {
+                        ASSERT_TRUE(once_put_.contains(keys[i]));
+                        // Rot of a device copy that was checked before is nobody's promise.
+                        if (!rotten_.contains(blocks[i].slot)) {
+                          ASSERT_TRUE(holds(blocks[i].slot, keys[i])) << "wrong bytes";
+                        }
+                        client.held.at(lease)[blocks[i].slot] = keys[i];
+                        ++gets_;
+                      }
+                    });
+  }
+
+  void compute(Client& client) {
+    if (client.abandoned || client.prompts.empty()) return;
+    auto it = client.prompts.begin();
+    std::advance(it, pick(client.prompts.size()));
+    const auto& [lease, p] = *it;
+    const std::size_t from = cache_->match(space_, p.keys, p.tokens).matched_blocks;
+    if (from == p.keys.size()) return;
+    const auto slots =
+        cache_->reserve(client.session, lease, space_, std::span(p.keys).subspan(from), pick(2));
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      for (const auto& other : clients_)
+        for (const auto& [id, held] : other->held)
+          ASSERT_FALSE(held.contains(slots[i])) << "a held slot was handed out";
+      rotten_.erase(slots[i]);
+      std::ranges::fill(slot_bytes(slots[i]), std::byte{0x77});
+      if (from + i < p.keys.size()) client.reserved[lease].emplace_back(slots[i], from + i);
+    }
+  }
+
+  void seal(Client& client) {
+    if (client.abandoned || client.reserved.empty()) return;
+    auto it = client.reserved.begin();
+    std::advance(it, pick(client.reserved.size()));
+    const LeaseId lease = it->first;
+    const Prompt p = client.prompts.at(lease);
+    const std::size_t count = 1 + pick(it->second.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto [slot, index] = it->second[i];
+      const BlockKey key = p.keys[index];
+      std::ranges::copy(contents(key), slot_bytes(slot).begin());
+      const bool wrong = faults_.corruption && chance(0.05);
+      if (wrong) {
+        slot_bytes(slot)[pick(test_block_bytes)] ^= std::byte{0x10};
+        rotten_.insert(slot);
+      }
+      const SealOutcome outcome = seal_one(client.session, lease, slot, p, index)[0];
+      if (outcome == SealOutcome::sealed) {
+        once_put_.insert(key);
+        if (!wrong) client.held[lease][slot] = key;
+      }
+    }
+    it->second.erase(it->second.begin(), it->second.begin() + static_cast<std::ptrdiff_t>(count));
+    if (it->second.empty()) client.reserved.erase(it);
+  }
+
+  void forget(Client& client, LeaseId lease) {
+    client.held.erase(lease);
+    client.prompts.erase(lease);
+    client.reserved.erase(lease);
+  }
+
+  void release(Client& client) {
+    if (client.abandoned || client.held.empty()) return;
+    auto it = client.held.begin();
+    std::advance(it, pick(client.held.size()));
+    const LeaseId lease = it->first;
+    forget(client, lease);
+    cache_->release(client.session, lease);
+  }
+
+  void leave(std::size_t which) {
+    Client& client = *clients_[which];
+    if (!client.abandoned && chance(0.5)) {
+      cache_->abandon_session(client.session);
+      client.abandoned = true;
+      return;
+    }
+    client.held.clear();
+    const SessionId session = client.session;
+    cache_->end_session(session);
+    clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+
+  void engines() {
+    for (std::size_t i = pick(6); i > 0; --i) {
+      const std::size_t requests = disk_ ? disk_->under_way().size() : 0;
+      const std::size_t copies = accelerator_.under_way();
+      if (requests + copies == 0) break;
+      const std::size_t which = pick(requests + copies);
+      if (which < requests) {
+        Status failure;
+        if (faults_.failures && chance(0.1))
+          failure = Status(chance(0.3) ? StatusCode::no_space : StatusCode::io_error, "told to");
+        disk_->complete(which, failure);
+      } else {
+        auto fate = ManualAccelerator::Fate::good;
+        if (faults_.failures && chance(0.1)) fate = ManualAccelerator::Fate::fails;
+        if (faults_.corruption && chance(0.03)) fate = ManualAccelerator::Fate::flips_a_bit;
+        accelerator_.complete(which - requests, fate);
+      }
+      clock_.advance_ms(static_cast<std::int64_t>(pick(3)));
+    }
+    cache_->run_completions();
+  }
+
+  void rot() {
+    if (on_disk_.records.empty()) return;
+    auto it = on_disk_.records.begin();
+    std::advance(it, pick(on_disk_.records.size()));
+    it->second.payload[pick(test_block_bytes)] ^= std::byte{0x20};
+  }
+
+  void check_all() {
+    check();
+    if (!faults_.failures && !faults_.corruption) {
+      ASSERT_EQ(cache_->stats().holes, 0u);
+    }
+    ASSERT_LE(on_disk_.used_bytes(), on_disk_.capacity_bytes);
+    for (const auto& client : clients_)
+      for (const auto& [lease, held] : client->held)
+        for (const auto& [slot, key] : held)
+          if (!rotten_.contains(slot)) {
+            ASSERT_TRUE(holds(slot, key)) << "held bytes changed";
+          }
+  }
+
+  void run(std::uint64_t seed, const Sizes& sizes, const Faults& faults) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    random_.seed(seed);
+    faults_ = faults;
+    clients_.clear();
+    once_put_.clear();
+    rotten_.clear();
+    on_disk_ = {};
+    gets_ = 0;
+    start(sizes);
+    for (int step = 0; step < operations; ++step) {
+      Client& client = any_client();
+      const std::size_t what = pick(100);
+      if (what < 20) {
+        use(client);
+      } else if (what < 40) {
+        compute(client);
+      } else if (what < 60) {
+        seal(client);
+      } else if (what < 72) {
+        release(client);
+      } else if (what < 74) {
+        leave(pick(clients_.size()));
+      } else if (what < 75) {
+        if (faults_.corruption) rot();
+      } else if (what < 80) {
+        tick(static_cast<std::int64_t>(pick(2000)));
+      } else {
+        engines();
+      }
+      check_all();
+      if (HasFatalFailure()) return;
+      if (step % 500 == 499) {  // a restart, at any moment
+        clients_.clear();
+        rotten_.clear();
+        start(sizes);
+        check_all();
+      }
+    }
+    ASSERT_GT(gets_, 50u);
+    for (int i = 0; i < 20; ++i) {
+      finish_everything();
+      tick(60'000);
+    }
+    check_all();
+    // Nothing leaks: when everybody is gone, all that is in use holds a block.
+    for (const auto& client : clients_) cache_->end_session(client->session);
+    clients_.clear();
+    finish_everything();
+    check_all();
+    const CacheStats stats = cache_->stats();
+    EXPECT_EQ(stats.reserved_slots + stats.quarantined_slots + stats.pending_blocks, 0u);
+    EXPECT_EQ(stats.tiers[0].used_bytes, stats.tiers[0].blocks * test_block_bytes);
+    EXPECT_EQ(stats.tiers[1].used_bytes, stats.tiers[1].blocks * test_block_bytes);
+  }
+
+  std::mt19937_64 random_;
+  Faults faults_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::set<BlockKey> once_put_;
+  std::set<SlotOffset> rotten_;
+  std::size_t gets_ = 0;
+};
+
+TEST_F(CacheRandom, DeviceAndDisk) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed)
+    run(seed, {.device_blocks = 20, .disk_blocks = 30}, {});
+}
+
+TEST_F(CacheRandom, DeviceHostAndDisk) {
+  for (std::uint64_t seed = 11; seed <= 15; ++seed)
+    run(seed, {.device_blocks = 16, .host_blocks = 12, .disk_blocks = 30}, {});
+}
+
+TEST_F(CacheRandom, DeviceOnlyAndDeviceWithHost) {
+  for (std::uint64_t seed = 21; seed <= 23; ++seed) {
+    run(seed, {.device_blocks = 24, .disk_blocks = 0}, {});
+    run(seed, {.device_blocks = 16, .host_blocks = 16, .disk_blocks = 0}, {});
+  }
+}
+
+TEST_F(CacheRandom, EnginesThatFail) {
+  for (std::uint64_t seed = 31; seed <= 35; ++seed)
+    run(seed, {.device_blocks = 16, .host_blocks = seed % 2 ? 12u : 0u, .disk_blocks = 25},
+        {.failures = true});
+}
+
+TEST_F(CacheRandom, EverythingRots) {
+  for (std::uint64_t seed = 41; seed <= 45; ++seed)
+    run(seed,
+        {.device_blocks = 16,
+         .host_blocks = seed % 2 ? 12u : 0u,
+         .disk_blocks = 25,
+         .verify = DeviceVerify::always},
+        {.failures = true, .corruption = true});
+}
+
+}  // namespace
+}  // namespace terrace::storage

@@ -1,0 +1,171 @@
+// Fails the Nth operation of the file system, N = 0, 1, ... until nothing fails any more, on the
+// paths that write and that recover. A failure costs the request that met it, nothing else.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/storage/disk/faulty_world.h"
+#include "tests/storage/disk/store_harness.h"
+
+namespace terrace::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DiskFaultTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<StoreHarness> open(DiskWorld world = {}) {
+    auto harness = open_harness(options_, std::move(world));
+    if (harness) harness->store().add_space(space_);
+    return harness;
+  }
+
+  TempDirectory directory_;
+  DiskOptions options_ = small_options(directory_.path());
+  SpaceDescriptor space_ = test_space();
+  std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
+};
+
+TEST_F(DiskFaultTest, AWritePathThatFailsOnceAcknowledgesOnlyWhatIsThere) {
+  options_.file_bytes = 256 * kib;  // so that files are made on the way
+  for (const int error_number : {EIO, ENOSPC}) {
+    bool happened = true;
+    for (std::int64_t n = 0; happened; ++n) {
+      SCOPED_TRACE(n);
+      ASSERT_LT(n, 1000);
+      fs::remove_all(options_.directory);
+      std::vector<TestBlock> blocks;
+      std::vector<bool> acknowledged;
+      {
+        const auto harness = open_harness(options_, faulty_world(plan_, true, true));
+        plan_->fail(n, error_number);
+        harness->store().add_space(space_);
+        for (std::uint64_t i = 0; i < 6; ++i) {
+          blocks.push_back(test_block(space_, i, 100'000));
+          const Status status = harness->write(blocks.back()).status;
+          EXPECT_TRUE(status.ok() || status.code() == StatusCode::io_error ||
+                      status.code() == StatusCode::no_space)
+              << status.to_string();
+          acknowledged.push_back(status.ok());
+          if (i == 3) harness->store().erase(blocks[0].key);
+        }
+        happened = plan_->happened();
+        plan_->stop();
+        // It is over: what failed succeeds now.
+        for (std::size_t i = 1; i < blocks.size(); ++i) {
+          EXPECT_EQ(harness->write(blocks[i]).status.to_string(), "ok");
+          EXPECT_EQ(harness->read(blocks[i]).to_string(), "ok");
+        }
+        EXPECT_EQ(harness->store().usage().quarantined_records, 0u);
+      }
+      const auto harness = open();
+      EXPECT_EQ(harness->read(blocks[0]).code(), StatusCode::not_found);
+      for (std::size_t i = 1; i < blocks.size(); ++i)
+        EXPECT_EQ(harness->read(blocks[i]).to_string(), "ok");
+      EXPECT_LE(std::count(acknowledged.begin(), acknowledged.end(), false), 1);
+    }
+  }
+}
+
+TEST_F(DiskFaultTest, AReadThatFailsIsAnErrorAndTheBlockStays) {
+  const auto harness = open(faulty_world(plan_, false, true));
+  const TestBlock block = test_block(space_, 1, 50'000);
+  ASSERT_TRUE(harness->write(block).status.ok());
+  plan_->fail(0, EIO);
+  EXPECT_EQ(harness->read(block).code(), StatusCode::io_error);
+  EXPECT_TRUE(harness->read(block).ok());
+  EXPECT_EQ(harness->store().usage().quarantined_records, 0u);
+}
+
+TEST_F(DiskFaultTest, AFullFileSystemIsNoSpaceAndPasses) {
+  options_.file_bytes = 256 * kib;
+  const auto harness = open(faulty_world(plan_, true, true));
+  ASSERT_TRUE(harness->write(test_block(space_, 0, 150'000)).status.ok());
+  plan_->fail(0, ENOSPC, true);
+  for (std::uint64_t i = 1; i < 5; ++i)
+    EXPECT_EQ(harness->write(test_block(space_, i, 150'000)).status.code(), StatusCode::no_space);
+  plan_->stop();
+  for (std::uint64_t i = 1; i < 5; ++i)
+    EXPECT_TRUE(harness->write(test_block(space_, i, 150'000)).status.ok());
+}
+
+TEST_F(DiskFaultTest, ADeviceThatIsGoneForAWhileCostsNoRoom) {
+  const auto harness = open(faulty_world(plan_, false, true));
+  plan_->fail(0, EIO, true);
+  for (std::uint64_t i = 0; i < 200; ++i)
+    EXPECT_EQ(harness->write(test_block(space_, i, 150'000)).status.code(), StatusCode::io_error);
+  plan_->stop();
+  std::uint64_t stored = 0;
+  for (std::uint64_t i = 0;; ++i) {
+    const DiskCompletion written = harness->write(test_block(space_, i, 150'000));
+    if (!written.status.ok()) break;
+    stored += written.disk_bytes;
+  }
+  EXPECT_GT(stored, options_.capacity_bytes * 9 / 10);
+}
+
+TEST_F(DiskFaultTest, ARecoveryThatFailsOnceThrowsNothingAway) {
+  std::vector<TestBlock> blocks;
+  {
+    const auto harness = open();
+    for (std::uint64_t i = 0; i < 5; ++i) {
+      blocks.push_back(test_block(space_, i, 100'000));
+      ASSERT_TRUE(harness->write(blocks.back()).status.ok());
+    }
+  }
+  for (const bool lost_index : {false, true}) {
+    bool happened = true;
+    for (std::int64_t n = 0; happened; ++n) {
+      SCOPED_TRACE(n);
+      ASSERT_LT(n, 1000);
+      if (lost_index) fs::remove_all(options_.directory + "/index");
+      plan_->fail(n, n % 2 == 0 ? EIO : EMFILE);
+      {
+        const auto store = DiskStore::open(options_, faulty_world(plan_, true, false));
+        happened = plan_->happened();
+        plan_->stop();
+        if (!store) {
+          EXPECT_EQ(store.error().code(), StatusCode::io_error) << store.error().to_string();
+        }
+      }
+      const auto harness = open();
+      EXPECT_EQ(harness->store().take_recovered_blocks().size(), blocks.size());
+      for (const TestBlock& block : blocks) EXPECT_TRUE(harness->read(block).ok());
+    }
+  }
+}
+
+// RocksDB may call this corruption; it is not, and must not cost the index or the records.
+TEST_F(DiskFaultTest, NoFreeFileDescriptorsIsNotCorruption) {
+  TestBlock block = test_block(space_, 1, 50'000);
+  {
+    const auto harness = open();
+    ASSERT_TRUE(harness->write(block, 77).status.ok());
+  }
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  int refused = 0;
+  for (rlim_t limit = 3; limit < 40; ++limit) {
+    const rlimit few{limit, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto store = DiskStore::open(options_);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (!store) {
+      ++refused;
+      EXPECT_TRUE(store.error().code() == StatusCode::io_error ||
+                  store.error().code() == StatusCode::unavailable)
+          << store.error().to_string();
+    }
+  }
+  EXPECT_GT(refused, 0);
+  const auto harness = open();
+  const auto recovered = harness->store().take_recovered_blocks();
+  ASSERT_EQ(recovered.size(), 1u);
+  EXPECT_EQ(recovered[0].recency, 77u);  // a rebuilt index would not know it
+  EXPECT_TRUE(harness->read(block).ok());
+}
+
+}  // namespace
+}  // namespace terrace::storage
