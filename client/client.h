@@ -118,7 +118,8 @@ class Client {
   // Opens a space now and on every later connection. Never fails for want of a daemon.
   virtual std::shared_ptr<Space> open_space(const SpaceDescriptor& descriptor) = 0;
 
-  // Round trip of a message of `request_bytes` answered by one of `reply_bytes`, at most as many, for measurements.
+  // Round trip of a message of `request_bytes` answered by one of `reply_bytes`, at most as many,
+  // for measurements.
   virtual Status ping(std::size_t request_bytes, std::size_t reply_bytes, Deadline deadline) = 0;
 
   // How much of one request the cache may use up in all, as the daemon's configuration says (200 ms

@@ -20,7 +20,7 @@ namespace terrace::client {
 
 class DaemonFixture : public ::testing::Test {
  protected:
-  static constexpr std::chrono::seconds patience{10};
+  static constexpr std::chrono::seconds patience{60};
   static constexpr std::uint32_t block_tokens = 32;
   static constexpr std::size_t block_bytes = 64 << 10;
 
