@@ -8,6 +8,9 @@ Result<std::unique_ptr<MemoryFile>> MemoryFile::create(const std::string& name, 
   if (!fd) return error(fd.error());
   auto mapping = SharedMapping::map(fd->get(), bytes, SharedMapping::Access::read_write);
   if (!mapping) return error(mapping.error());
+  // Now and not when the first client attaches: the kernel zeroes a GiB more slowly than a client
+  // waits for its connection.
+  mapping->populate(0, bytes);
   // After the mapping: the seal lets only those write who could before.
   if (clients == Clients::read_only)
     if (Status status = seal_against_writing(fd->get()); !status.ok())
