@@ -111,7 +111,7 @@ class Client {
   virtual ~Client() = default;
 
   virtual bool connected() const = 0;
-  // Waits until connected (arenas mapped and populated). At the deadline: unavailable with the
+  // Waits until connected (arenas mapped; populating them goes on). At the deadline: unavailable with the
   // reason why the last attempt failed, or deadline_exceeded if the first is still under way.
   virtual Status wait_connected(Deadline deadline) = 0;
 
