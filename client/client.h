@@ -111,9 +111,14 @@ class Client {
   virtual ~Client() = default;
 
   virtual bool connected() const = 0;
-  // Waits until connected (arenas mapped; populating them goes on). At the deadline: unavailable with the
-  // reason why the last attempt failed, or deadline_exceeded if the first is still under way.
+  // Waits until connected (arenas mapped; populating them goes on). At the deadline: unavailable
+  // with the reason why the last attempt failed, or deadline_exceeded if the first is still under
+  // way.
   virtual Status wait_connected(Deadline deadline) = 0;
+
+  // The same, but returns as soon as the first attempt has failed: for whoever does not need a
+  // daemon.
+  virtual Status wait_first_attempt(Deadline deadline) = 0;
 
   // Opens a space now and on every later connection. Never fails for want of a daemon.
   virtual std::shared_ptr<Space> open_space(const SpaceDescriptor& descriptor) = 0;

@@ -14,6 +14,16 @@ Status ConnectionState::check() const {
 Status ConnectionState::wait_connected(Deadline deadline) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline, [this] { return phase_ == Phase::connected; });
+  return outcome();
+}
+
+Status ConnectionState::wait_first_attempt(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [this] { return phase_ != Phase::connecting; });
+  return outcome();
+}
+
+Status ConnectionState::outcome() const {
   if (phase_ == Phase::connected) return {};
   return {phase_ == Phase::connecting ? StatusCode::deadline_exceeded : StatusCode::unavailable,
           why_};
