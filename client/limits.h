@@ -18,10 +18,14 @@ constexpr std::chrono::seconds handshake_limit{10};
 // are refused at once, so that one request does not pay its budget again and again.
 constexpr std::chrono::milliseconds stall_grace{10};
 
-// An arena is touched up to here in the background, piece by piece between calls; what lies beyond
+// A fresh mapping faults at each page's first touch, so pages are touched ahead of use, in the
+// background, piece by piece between calls: the head of the arena, where a daemon puts its first
+// blocks, at once, and the rest at a pace that takes a tenth of a core at most. What lies beyond
 // faults when it is used.
-constexpr std::size_t max_populated_bytes = std::size_t{2} << 30;
-constexpr std::size_t populate_piece_bytes = std::size_t{8} << 20;
+constexpr std::size_t populate_piece_bytes = std::size_t{4} << 20;
+constexpr std::size_t populated_at_once_bytes = std::size_t{256} << 20;
+constexpr std::size_t max_populated_bytes = std::size_t{4} << 30;
+constexpr std::chrono::milliseconds populate_interval{20};
 
 // Seals: blocks of one message, messages without an answer yet, and blocks that wait for their
 // turn. Past the last, further ones are given up.

@@ -123,8 +123,10 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
 kj::Promise<void> Link::populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset) {
   if (offset >= std::min(mapping->size(), max_populated_bytes)) return kj::READY_NOW;
   mapping->populate(offset, populate_piece_bytes);
-  // Through the event port, so that a stop gets its turn.
-  return timer_.afterDelay(0 * kj::NANOSECONDS).then([this, mapping, offset] {
+  // Through the event port even without a pause, so that calls and a stop get their turn.
+  const auto pause =
+      offset < populated_at_once_bytes ? std::chrono::milliseconds(0) : populate_interval;
+  return timer_.afterDelay(pause.count() * kj::MILLISECONDS).then([this, mapping, offset] {
     return populate(mapping, offset + populate_piece_bytes);
   });
 }

@@ -30,9 +30,14 @@ class TerracedTest : public ::testing::Test {
   }
 
   // Refuses to start: one line that names the program and what is wrong.
-  static void expect_refusal(const std::vector<std::string>& arguments, const std::string& what) {
-    std::vector<std::string> command = {terraced, "--set", "log.level=\"error\"", "--set",
-                                        "device.capacity=\"64MiB\""};
+  void expect_refusal(const std::vector<std::string>& arguments, const std::string& what) {
+    // Should it start, against what is expected, then not where a user's own daemon lives.
+    std::vector<std::string> command = {terraced};
+    for (const std::string& setting :
+         {std::string("log.level=\"error\""), std::string("device.capacity=\"64MiB\""),
+          "socket=\"" + directory_.file("refused.sock") + "\"",
+          "data_dir=\"" + directory_.file("refused") + "\""})
+      command.insert(command.end(), {"--set", setting});
     command.insert(command.end(), arguments.begin(), arguments.end());
     const auto result = run_process(command);
     EXPECT_EQ(result.status, 1);
@@ -64,7 +69,7 @@ TEST_F(TerracedTest, WhatCannotBeReadIsRefused) {
   expect_refusal({"--no-such-option"}, "--no-such-option");
   expect_refusal({"--set", "no.such.key=1"}, "no.such.key");
   expect_refusal({"--config", directory_.file("absent.toml")}, "absent.toml");
-  std::ofstream(directory_.file("bad.toml")) << "[device]\ncapacity = true\n";
+  std::ofstream(directory_.file("bad.toml")) << "[disk]\ncapacity = true\n";
   expect_refusal({"--config", directory_.file("bad.toml")}, "bad.toml:2");
 }
 
