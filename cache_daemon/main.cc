@@ -31,6 +31,17 @@ kj::Promise<int> next_stop_signal(kj::UnixEventPort& port) {
       .exclusiveJoin(port.onSignal(SIGINT).then([](siginfo_t&& info) { return info.si_signo; }));
 }
 
+// From here on a signal ends the process at once, whatever it is doing.
+void stop_capturing_signals() {
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  for (const int number : {SIGTERM, SIGINT}) {
+    std::signal(number, SIG_DFL);
+    ::sigaddset(&stop, number);
+  }
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+}
+
 int fail(const Status& status) {
   std::fprintf(stderr, "terraced: %s\n", status.message().c_str());
   return EXIT_FAILURE;
@@ -61,6 +72,7 @@ int run(const config::DaemonConfig& config) {
     // Not even waiting for the engines' threads.
     std::_Exit(EXIT_FAILURE);
   }
+  stop_capturing_signals();
   return EXIT_SUCCESS;
 }
 

@@ -63,6 +63,8 @@ std::string stats_json(const Context& context) {
                              {"reserved_slots", stats.reserved_slots},
                              {"quarantined_slots", stats.quarantined_slots},
                              {"pending_blocks", stats.pending_blocks},
+                             {"holes", stats.holes},
+                             {"declined_loads", stats.declined_loads},
                              {"spaces", stats.spaces},
                              {"tiers", tiers}};
   return json.dump();

@@ -153,6 +153,9 @@ class ThreadedClient final : public Client {
   Status wait_connected(Deadline deadline) override {
     return shared_->state.wait_connected(deadline);
   }
+  Status wait_first_attempt(Deadline deadline) override {
+    return shared_->state.wait_first_attempt(deadline);
+  }
   std::shared_ptr<Space> open_space(const SpaceDescriptor& descriptor) override {
     return std::make_shared<SpaceHandle>(shared_, descriptor);
   }

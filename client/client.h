@@ -111,15 +111,20 @@ class Client {
   virtual ~Client() = default;
 
   virtual bool connected() const = 0;
-  // Waits until connected (arenas mapped and populated). unavailable, with the reason, as soon as
-  // the very first attempt has failed; after that, a client waits for the daemon until the deadline
-  // only if it has been connected once. deadline_exceeded if it took too long.
+  // Waits until connected (arenas mapped; populating them goes on). At the deadline: unavailable
+  // with the reason why the last attempt failed, or deadline_exceeded if the first is still under
+  // way.
   virtual Status wait_connected(Deadline deadline) = 0;
+
+  // The same, but returns as soon as the first attempt has failed: for whoever does not need a
+  // daemon.
+  virtual Status wait_first_attempt(Deadline deadline) = 0;
 
   // Opens a space now and on every later connection. Never fails for want of a daemon.
   virtual std::shared_ptr<Space> open_space(const SpaceDescriptor& descriptor) = 0;
 
-  // Round trip of a message of `request_bytes` answered by one of `reply_bytes`, at most as many, for measurements.
+  // Round trip of a message of `request_bytes` answered by one of `reply_bytes`, at most as many,
+  // for measurements.
   virtual Status ping(std::size_t request_bytes, std::size_t reply_bytes, Deadline deadline) = 0;
 
   // How much of one request the cache may use up in all, as the daemon's configuration says (200 ms

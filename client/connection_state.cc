@@ -13,12 +13,20 @@ Status ConnectionState::check() const {
 
 Status ConnectionState::wait_connected(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const auto decided = [this] {
-    return phase_ == Phase::connected || (phase_ == Phase::disconnected && !was_connected_);
-  };
-  const bool in_time = changed_.wait_until(lock, deadline, decided);
+  changed_.wait_until(lock, deadline, [this] { return phase_ == Phase::connected; });
+  return outcome();
+}
+
+Status ConnectionState::wait_first_attempt(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [this] { return phase_ != Phase::connecting; });
+  return outcome();
+}
+
+Status ConnectionState::outcome() const {
   if (phase_ == Phase::connected) return {};
-  return {in_time ? StatusCode::unavailable : StatusCode::deadline_exceeded, why_};
+  return {phase_ == Phase::connecting ? StatusCode::deadline_exceeded : StatusCode::unavailable,
+          why_};
 }
 
 void ConnectionState::set_connected(std::chrono::milliseconds request_budget) {
@@ -26,7 +34,6 @@ void ConnectionState::set_connected(std::chrono::milliseconds request_budget) {
   {
     const std::lock_guard lock(mutex_);
     phase_ = Phase::connected;
-    was_connected_ = true;
     why_.clear();
     usable_ = true;
   }

@@ -18,6 +18,8 @@ class ConnectionState {
   Status check() const;
   // As Client::wait_connected. Any thread.
   Status wait_connected(Deadline deadline);
+  // As Client::wait_first_attempt. Any thread.
+  Status wait_first_attempt(Deadline deadline);
   std::chrono::milliseconds request_budget() const { return budget_.load(); }
 
   // The connection's thread:
@@ -29,12 +31,14 @@ class ConnectionState {
  private:
   enum class Phase { connecting, connected, stalled, disconnected };
 
+  // What a wait that ends now returns. With mutex_ held.
+  Status outcome() const;
+
   std::atomic<std::chrono::milliseconds> budget_{std::chrono::milliseconds(200)};
   std::atomic<bool> usable_{false};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Phase phase_ = Phase::connecting;
-  bool was_connected_ = false;
   std::string why_ = "not connected to terraced yet";
 };
 

@@ -18,10 +18,10 @@ constexpr std::chrono::seconds handshake_limit{10};
 // are refused at once, so that one request does not pay its budget again and again.
 constexpr std::chrono::milliseconds stall_grace{10};
 
-// An arena is touched up to here before the connection counts as there, piece by piece; what lies
-// beyond faults when it is used.
+// An arena is touched up to here in the background, piece by piece between calls; what lies beyond
+// faults when it is used.
 constexpr std::size_t max_populated_bytes = std::size_t{2} << 30;
-constexpr std::size_t populate_piece_bytes = std::size_t{32} << 20;
+constexpr std::size_t populate_piece_bytes = std::size_t{8} << 20;
 
 // Seals: blocks of one message, messages without an answer yet, and blocks that wait for their
 // turn. Past the last, further ones are given up.

@@ -112,7 +112,9 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
         if (!mapping) return failure(mapping.error().message());
         arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
         arena_ = arena;
-        return populate(arena->mapping, 0);
+        // A call must not wait for gigabytes to be touched; whoever comes before that faults.
+        tasks_.add(populate(arena->mapping, 0));
+        return kj::READY_NOW;
       });
     });
   });

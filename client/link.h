@@ -23,9 +23,9 @@ Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext&
 
 class Link final : private kj::TaskSet::ErrorHandler {
  public:
-  // Connects, opens a session, maps and populates the arena. `earlier`, if there is one, is the
-  // arena of the session before: its mapping is taken over where the daemon is still the same.
-  // Fails with a kj::Exception whose description is for people.
+  // Connects, opens a session, maps the arena and begins to populate it. `earlier`, if there is
+  // one, is the arena of the session before: its mapping is taken over where the daemon is still
+  // the same. Fails with a kj::Exception whose description is for people.
   static kj::Promise<kj::Own<Link>> open(kj::AsyncIoContext& io, const std::string& socket_path,
                                          const std::string& client_name,
                                          std::shared_ptr<const SessionArena> earlier);

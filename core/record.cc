@@ -104,7 +104,8 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
   header.stored_checksum = load_le<std::uint64_t>(from + at_stored_checksum);
   header.created_unix_ms = load_le<std::int64_t>(from + at_created_unix_ms);
   const auto token_count = load_le<std::uint32_t>(from + at_token_count);
-  if (token_count > max_block_tokens) return corrupt("more tokens than a block can have");
+  if (token_count == 0 || token_count > max_block_tokens)
+    return corrupt(std::to_string(token_count) + " tokens");
   header.tokens.resize(token_count);
   std::memcpy(header.tokens.data(), from + at_tokens, token_count * sizeof(Token));
   header.space = load_key(from + at_space);

@@ -70,8 +70,9 @@ void ForwardPass::place_rows(std::span<const PassPiece> pieces) {
   if (positions > rope_positions_) {
     // In strides, so that decoding does not grow the table token by token.
     constexpr std::size_t stride = 1024;
-    rope_positions_ = (positions + stride - 1) / stride * stride;
-    rope_.ensure(rope_positions_);
+    const std::size_t end = (positions + stride - 1) / stride * stride;
+    rope_.ensure(end);  // may throw: then the table is what it was
+    rope_positions_ = end;
   }
 }
 

@@ -17,6 +17,9 @@ double milliseconds_since(Steady::time_point begin) {
   return std::chrono::duration<double, std::milli>(Steady::now() - begin).count();
 }
 
+// How long loading waits for a daemon that accepted the connection and has not answered yet.
+constexpr std::chrono::seconds connect_limit{1};
+
 // Fewer tokens than this say little about the speed of a prompt.
 constexpr std::size_t min_tokens_for_speed = 128;
 
@@ -90,8 +93,7 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   if (engine->client_) {
     engine->descriptor_ = describe_space(**file, *engine->model_);
     engine->space_ = engine->client_->open_space(engine->descriptor_);
-    const Status connected =
-        engine->client_->wait_connected(Steady::now() + engine->client_->request_budget());
+    const Status connected = engine->client_->wait_first_attempt(Steady::now() + connect_limit);
     if (!connected.ok())
       engine->outage_->tell("no cache: " + connected.message() + "; going on without it");
   }

@@ -26,8 +26,8 @@ void TieredCache::Impl::abandon_session(SessionId session) {
     for (const std::uint64_t acquisition : lease.acquisitions) {
       auto node = acquisitions_.extract(acquisition);
       if (node.empty()) continue;
-      auto& slots = node.mapped().slots;
-      lease.slots.insert(lease.slots.end(), slots.begin(), slots.end());
+      // The process was never told of these.
+      for (Slot* slot : node.mapped().slots) unhold(*slot);
     }
     lease.acquisitions.clear();
   }
@@ -68,6 +68,7 @@ void TieredCache::Impl::release(SessionId session, LeaseId lease_id) {
     --reserved_slots_;
     free_slot(*slot);
   }
+  demote_ahead();
 }
 
 std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId lease_id,

@@ -112,7 +112,7 @@ TEST_F(CacheOnHost, MovesBlocksBetweenDeviceAndHostAndChecksThem) {
   options.device_capacity_bytes = 8 * test_block_bytes;
   options.host_capacity_bytes = 32 * test_block_bytes;
   options.slab_bytes = 4 * test_block_bytes;
-  options.clean_fraction = 0.5;
+  options.clean_fraction = 1;
   auto cache = TieredCache::create(options, accelerator, nullptr, clock_);
   ASSERT_TRUE(cache);
   cache_ = std::move(*cache);
@@ -135,6 +135,10 @@ TEST_F(CacheOnHost, MovesBlocksBetweenDeviceAndHostAndChecksThem) {
       });
     }
   }
+  wakes.wait([&] {
+    cache_->run_completions();
+    return stats(Tier::host).blocks == 12;
+  });
   const SessionId session = cache_->open_session();
   for (const Prompt* p : {&a, &b}) {
     bool done = false;

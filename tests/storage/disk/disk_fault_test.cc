@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "tests/storage/disk/faulty_world.h"
@@ -137,8 +138,51 @@ TEST_F(DiskFaultTest, ARecoveryThatFailsOnceThrowsNothingAway) {
   }
 }
 
+// A limit on the size of files stops the index's log while the data files, made before, go on.
+TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  std::vector<TestBlock> kept;
+  {
+    const auto harness = open();
+    kept.push_back(test_block(space_, 0, 4096));
+    ASSERT_TRUE(harness->write(kept[0]).status.ok());
+    rlimit before;
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit small{24 * kib, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    std::uint64_t seed = 1;
+    Status failed;
+    TestBlock block;
+    for (; failed.ok() && seed < 1000; ++seed) {
+      block = test_block(space_, seed, 4096);
+      failed = harness->write(block).status;
+      if (failed.ok()) harness->store().erase(block.key);
+    }
+    EXPECT_EQ(failed.code(), StatusCode::io_error) << failed.to_string();
+    EXPECT_EQ(harness->read(block).code(), StatusCode::not_found);
+    EXPECT_TRUE(harness->read(kept[0]).ok());
+    harness->store().erase(kept[0].key);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    // Over: the index is opened anew and takes everything, the erase included.
+    kept.clear();
+    kept.push_back(test_block(space_, 2000, 4096));
+    kept.push_back(test_block(space_, 2001, 4096));
+    for (const TestBlock& one : kept) {
+      const DiskCompletion written = harness->write(one);
+      EXPECT_EQ(written.status.to_string(), "ok");
+    }
+    EXPECT_EQ(harness->flush().status.to_string(), "ok");
+  }
+  const auto harness = open();
+  EXPECT_EQ(harness->store().take_recovered_blocks().size(), kept.size());
+  for (const TestBlock& one : kept) EXPECT_TRUE(harness->read(one).ok());
+}
+
 // RocksDB may call this corruption; it is not, and must not cost the index or the records.
 TEST_F(DiskFaultTest, NoFreeFileDescriptorsIsNotCorruption) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizers need file descriptors themselves";
+#endif
   TestBlock block = test_block(space_, 1, 50'000);
   {
     const auto harness = open();

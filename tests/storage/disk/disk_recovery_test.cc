@@ -11,6 +11,11 @@
 #include "storage/disk/index.h"
 #include "tests/storage/disk/store_harness.h"
 
+#ifdef __SANITIZE_THREAD__
+// The child of kill -9 starts threads of its own.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
+
 namespace terrace::storage {
 namespace {
 
