@@ -50,7 +50,8 @@ readonly SANITIZER_EXCLUDE='DemoModel|demo_model'
 
 # ThreadSanitizer makes everything many times slower, and sees something only where there are threads.
 readonly TSAN_TARGETS=(
-  storage_test disk_store_test cli_integration_test worker_integration_test
+  storage_test disk_test client_test daemon_test cli_integration_test
+  worker_integration_test
 )
 
 # run_preset PRESET : builds and tests it, adds up its results.

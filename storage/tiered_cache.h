@@ -126,7 +126,8 @@ struct BlockPage {
 class TieredCache {
  public:
   // `disk` may be null: no disk tier. The accelerator and the clock must outlive the cache. Blocks
-  // that the disk recovered are known at once. no_space or io_error if the arenas cannot be had.
+  // that the disk recovered are known at once. no_space, invalid_argument or io_error if the arenas
+  // cannot be had; unimplemented for device memory that the CPU cannot access.
   static Result<std::unique_ptr<TieredCache>> create(const CacheOptions& options,
                                                      Accelerator& accelerator,
                                                      std::unique_ptr<DiskTier> disk,

@@ -60,7 +60,8 @@ def main(directory: str, *questions: str) -> int:
                 "device_cached_tokens": from_tier["device"],
                 "disk_cached_tokens": from_tier["disk"],
                 "answers_equal": all(same.values()),
-            }
+            },
+            separators=(",", ":"),
         )
     )
     return 0 if all(same.values()) and all(from_tier.values()) else 1

@@ -69,7 +69,7 @@ TEST_F(TerracedTest, WhatCannotBeReadIsRefused) {
   expect_refusal({"--no-such-option"}, "--no-such-option");
   expect_refusal({"--set", "no.such.key=1"}, "no.such.key");
   expect_refusal({"--config", directory_.file("absent.toml")}, "absent.toml");
-  std::ofstream(directory_.file("bad.toml")) << "[disk]\ncapacity = true\n";
+  std::ofstream(directory_.file("bad.toml")) << "[disk]\nenabled = 3\n";
   expect_refusal({"--config", directory_.file("bad.toml")}, "bad.toml:2");
 }
 

@@ -38,24 +38,27 @@ void few_rows_panels(const LinearArgs& args, std::size_t panel, std::size_t row)
   const std::size_t ahead_step = P * args.panel_bytes / blocks;
   const std::byte* ahead = first + read_ahead_bytes;
   const std::byte* x = args.x + row * args.x_pitch;
-  Vec sums[R][P];
-  clear(sums);
+  Vec sums[P][R][1];
+  TERRACE_UNROLL for (int p = 0; p < P; ++p) clear(sums[p]);
   for (std::size_t block = 0; block < blocks; ++block) {
     for (std::size_t line = 0; line < ahead_step; line += 64) prefetch(ahead + line);
     ahead += ahead_step;
     TERRACE_UNROLL for (int p = 0; p < P; ++p) unpack[p].begin();
     for (int unit = 0; unit < Unpack::units; ++unit) {
-      for_constants<0, Unpack::steps>([&]<int I>() TERRACE_LAMBDA_INLINE {
-        typename Step::Weights weights[P];
-        TERRACE_UNROLL for (int p = 0; p < P; ++p) weights[p] = unpack[p].template weights<I>();
-        Step::template run<R, P>(x + I * Step::operand_bytes, args.x_pitch, weights, sums);
-      });
+      // A unit of one panel after the other: the processor overlaps them, and fewer values live at
+      // once than with panels side by side in every step.
+      TERRACE_UNROLL for (int p = 0; p < P; ++p) {
+        for_constants<0, Unpack::steps>([&]<int I>() TERRACE_LAMBDA_INLINE {
+          const typename Step::Weights weights[1] = {unpack[p].template weights<I>()};
+          Step::template run<R, 1>(x + I * Step::operand_bytes, args.x_pitch, weights, sums[p]);
+        });
+        unpack[p].next();
+      }
       x += Unpack::steps * Step::operand_bytes;
-      TERRACE_UNROLL for (int p = 0; p < P; ++p) unpack[p].next();
     }
   }
   TERRACE_UNROLL for (int r = 0; r < R; ++r) {
-    TERRACE_UNROLL for (int p = 0; p < P; ++p) write_panel(args, panel + p, row + r, sums[r][p]);
+    TERRACE_UNROLL for (int p = 0; p < P; ++p) write_panel(args, panel + p, row + r, sums[p][r][0]);
   }
 }
 

@@ -140,7 +140,10 @@ inline Vec load_i8(const void* p) {
   return {half(from), half(from + 8)};
 }
 
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+// In assembly: gcc 12 takes a function that only prefetches for one without effects and drops it.
+inline void prefetch(const void* p) {
+  __asm__ volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
+}
 
 // Nibble J of each 32-bit word at p times nibble_unit(J), as a float. Left where it lies the
 // nibble needs no shift, and its scale takes the power of two back exactly.
@@ -161,7 +164,7 @@ constexpr float nibble_unit() {
 // Sizes of tiles that fit 16 registers, in vectors of 16 lanes (two registers each).
 constexpr int linear_rows = 6, linear_panels = 1;
 constexpr int few_rows = 4;
-constexpr int panels_together(int) { return 1; }
+constexpr int panels_together(int rows) { return rows == 1 ? 2 : 1; }
 constexpr int probe_chains = 6;
 // Of attention; `streamed` where BF16 tiles are multiplied as they come from memory.
 constexpr int attend_rows = 6, attend_sums = 6;

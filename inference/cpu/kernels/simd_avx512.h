@@ -105,7 +105,14 @@ inline Vec load_i8(const void* p) {
       _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
 }
 
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+#if TERRACE_EMULATED_AVX512
+inline void prefetch(const void*) {}
+#else
+// In assembly: gcc 12 takes a function that only prefetches for one without effects and drops it.
+inline void prefetch(const void* p) {
+  __asm__ volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
+}
+#endif
 
 // The float of the nibble in the lowest bits of each word: a permutation looks at four bits of
 // its index only, and so masks and converts at once.
