@@ -176,9 +176,9 @@ void AttentionPlan::attend_tile(TeamMember member, std::uint32_t layer, const Ti
   const std::uint32_t rows = tile.tokens * group_;
   const std::size_t floats = state_floats(args.padded_dim);
   const std::size_t state_bytes = rows * floats * sizeof(float);
-  Carver carver(member.scratch(attend_scratch_bytes(rows) + rows * (args.q_pitch + 4) +
-                               state_bytes + 4 * 64));
-  args.scratch = carver.take<std::byte>(attend_scratch_bytes(rows));
+  Carver carver(member.scratch(attend_scratch_bytes(rows, args.padded_dim) +
+                               rows * (args.q_pitch + 4) + state_bytes + 4 * 64));
+  args.scratch = carver.take<std::byte>(attend_scratch_bytes(rows, args.padded_dim));
   auto* operands = carver.take<std::byte>(rows * args.q_pitch);
   auto* positions = carver.take<std::uint32_t>(rows * sizeof(std::uint32_t));
   args.states = carver.take<float>(state_bytes);
@@ -217,9 +217,9 @@ void AttentionPlan::attend_part(TeamMember member, std::uint32_t layer, const De
                                 std::size_t ld) {
   const AttentionSequence& sequence = sequences_[decode.sequence];
   AttendArgs args = args_of(layer, sequence);
-  Carver carver(
-      member.scratch(attend_scratch_bytes(group_) + heads_ * args.q_pitch + group_ * 4 + 3 * 64));
-  args.scratch = carver.take<std::byte>(attend_scratch_bytes(group_));
+  Carver carver(member.scratch(attend_scratch_bytes(group_, args.padded_dim) +
+                               heads_ * args.q_pitch + group_ * 4 + 3 * 64));
+  args.scratch = carver.take<std::byte>(attend_scratch_bytes(group_, args.padded_dim));
   auto* operands = carver.take<std::byte>(heads_ * args.q_pitch);
   auto* positions = carver.take<std::uint32_t>(group_ * sizeof(std::uint32_t));
   convert_q(q + sequence.first_row * ld, 0, heads_, operands);

@@ -97,11 +97,16 @@ struct AttendArgs {
   // states + (c - first_chunk) * partial_stride.
   float* states;
   std::size_t partial_stride;
-  std::byte* scratch;  // at least attend_scratch_bytes(rows)
+  std::byte* scratch;  // at least attend_scratch_bytes(rows, padded_dim)
 };
 
-static constexpr std::size_t attend_scratch_bytes(std::size_t rows) {
-  return (rows + 16) * (2 * 32 * sizeof(float) + 16 * sizeof(float) + 4 * sizeof(float));
+// A tile of BF16 as F32.
+static constexpr std::size_t expanded_tile_bytes(std::size_t padded_dim) {
+  return 32 * padded_dim * sizeof(float);
+}
+static constexpr std::size_t attend_scratch_bytes(std::size_t rows, std::size_t padded_dim) {
+  return (rows + 16) * (2 * 32 * sizeof(float) + 16 * sizeof(float) + 4 * sizeof(float)) +
+         2 * expanded_tile_bytes(padded_dim);
 }
 
 // K and V of one token and layer.

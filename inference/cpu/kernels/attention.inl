@@ -8,22 +8,27 @@ namespace {
 
 constexpr std::size_t chunk_vectors = 2;  // 32 tokens
 
+// How many vectors of weights a tile of `rows` rows takes at once.
+static constexpr std::size_t tile_width(std::size_t rows, std::size_t sums) {
+  return rows * 4 <= sums ? 4 : rows * 2 <= sums ? 2 : 1;
+}
+
 // Rows times `vectors` vectors of weights (64 bytes each, `vectors` to a step); every sum goes to
 // finish(row, vector, sum).
-template <class Step, class Finish>
+template <class Step, int Least, int Most, int Sums, class Ahead, class Finish>
 TERRACE_INLINE void products(const std::byte* x, std::size_t x_pitch, std::size_t rows,
                              const std::byte* w, std::size_t vectors, std::size_t steps,
-                             Finish&& finish) {
-  const std::size_t tiles = (rows + attend_rows - 1) / attend_rows;
+                             Ahead& ahead, Finish&& finish) {
+  const std::size_t tiles = (rows + Most - 1) / Most;
   for (std::size_t t = 0; t < tiles; ++t) {
     const std::size_t begin = rows * t / tiles, end = rows * (t + 1) / tiles;
-    with_rows<attend_rows>(end - begin, [&]<int R>() {
-      constexpr int wide = R * 4 <= attend_sums ? 4 : R * 2 <= attend_sums ? 2 : 1;
+    with_rows<Least, Most>(end - begin, [&]<int R>() {
+      constexpr int wide = static_cast<int>(tile_width(R, Sums));
       const auto columns = [&]<int V>(std::size_t v) TERRACE_LAMBDA_INLINE {
         Vec sums[R][V];
         clear(sums);
         multiply<Step, R, V>(x + begin * x_pitch, x_pitch, w + v * 64, 64, vectors * 64, steps,
-                             sums);
+                             sums, ahead);
         TERRACE_UNROLL for (int r = 0; r < R; ++r) {
           TERRACE_UNROLL for (int i = 0; i < V; ++i) finish(begin + r, v + i, sums[r][i]);
         }
@@ -38,6 +43,27 @@ TERRACE_INLINE void products(const std::byte* x, std::size_t x_pitch, std::size_
       }
     });
   }
+}
+
+// As store_operands, for values in [0, 2] that are 0 or normal.
+TERRACE_INLINE void store_probabilities(Operand operand, std::byte* out, Vec x) {
+  if (operand == Operand::f32_rounded) {
+    store(reinterpret_cast<float*>(out), round_normal(x));
+#if TERRACE_PAIRED_WEIGHTS
+  } else if (operand == Operand::bf16) {
+    store_bf16_normal(out, x);
+#endif
+  } else {
+    store_operands(operand, out, x);
+  }
+}
+
+// Reads a tile ahead evenly over the loops of products() for at most one tile of rows.
+TERRACE_INLINE ReadAhead spread(const std::byte* tile, std::size_t bytes, std::size_t rows,
+                                std::size_t vectors, std::size_t steps) {
+  const std::size_t width = tile_width(rows, streamed_sums);
+  const std::size_t passes = (vectors + width - 1) / width;
+  return {tile, tile + bytes, (bytes / 64 + passes * steps - 1) / (passes * steps)};
 }
 
 struct ChunkScratch {
@@ -60,26 +86,41 @@ struct ChunkScratch {
 // The side with the smaller maximum is scaled by 2^-|difference|, the other by exactly 1.
 TERRACE_INLINE void merge_factors(Vec old_maximum, Vec new_maximum, Vec& keep_old, Vec& take_new) {
   const Vec most = max(old_maximum, new_maximum);
-  keep_old = exp2_of(old_maximum - most);
-  take_new = exp2_of(new_maximum - most);
+  keep_old = exp2_limited(old_maximum - most);
+  take_new = exp2_limited(new_maximum - most);
 }
 
 TERRACE_INLINE Vec merged(Vec old_value, Vec keep_old, Vec new_value, Vec take_new) {
   return mul_add(old_value, keep_old, new_value * take_new);
 }
 
-template <class Step>
+// A BF16 tile of keys or values as F32: each step of two k becomes two steps.
+TERRACE_INLINE const std::byte* expand_tile(const std::byte* tile, std::size_t vectors,
+                                            std::size_t steps, std::byte* out, ReadAhead ahead) {
+  for (std::size_t step = 0; step < steps; ++step) {
+    ahead.step();
+    auto* even = reinterpret_cast<float*>(out + step * 2 * vectors * 64);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const Pairs pairs = load_pairs(tile + (step * vectors + v) * 64);
+      store(even + v * 16, first_of(pairs));
+      store(even + (vectors + v) * 16, second_of(pairs));
+    }
+  }
+  return out;
+}
+
+template <class Step, int Least, int Most, int Sums, class Ahead>
 TERRACE_INLINE void attend_chunk(const AttendArgs& args, const std::byte* q, const std::byte* k,
-                                 const std::byte* v, std::uint32_t chunk, float* states,
-                                 bool first) {
+                                 const std::byte* v, std::uint32_t chunk, float* states, bool first,
+                                 Ahead k_ahead, Ahead v_ahead) {
   const std::size_t rows = args.rows, dims = args.padded_dim;
   const std::size_t floats = state_floats(args.padded_dim);
   const ChunkScratch scratch(args.scratch, rows);
 
-  products<Step>(q, args.q_pitch, rows, k, chunk_vectors, dims / Step::inputs,
-                 [&](std::size_t row, std::size_t vector, Vec sum) TERRACE_LAMBDA_INLINE {
-                   store(scratch.scores + row * 32 + vector * 16, sum);
-                 });
+  products<Step, Least, Most, Sums>(
+      q, args.q_pitch, rows, k, chunk_vectors, dims / Step::inputs, k_ahead,
+      [&](std::size_t row, std::size_t vector, Vec sum)
+          TERRACE_LAMBDA_INLINE { store(scratch.scores + row * 32 + vector * 16, sum); });
 
   const Vec masked = splat(-1e30f), scale = splat(args.scale);
   const std::size_t weight_pitch = 32 * operand_bytes(args.operand);
@@ -93,12 +134,12 @@ TERRACE_INLINE void attend_chunk(const AttendArgs& args, const std::byte* q, con
     const float most = maximum(max(low, high)) * args.scale;
     scratch.maxima[row] = most;
     const Vec minus_most = splat(-most);
-    low = exp2_of(mul_add(low, scale, minus_most));
-    high = exp2_of(mul_add(high, scale, minus_most));
+    low = exp2_limited(mul_add(low, scale, minus_most));
+    high = exp2_limited(mul_add(high, scale, minus_most));
     store(scratch.sums + row * 16, low + high);
     std::byte* weights = scratch.weights + row * weight_pitch;
-    store_operands(args.operand, weights, low);
-    store_operands(args.operand, weights + weight_pitch / 2, high);
+    store_probabilities(args.operand, weights, low);
+    store_probabilities(args.operand, weights + weight_pitch / 2, high);
   }
 
   if (first) {
@@ -106,56 +147,104 @@ TERRACE_INLINE void attend_chunk(const AttendArgs& args, const std::byte* q, con
       states[row * floats] = scratch.maxima[row];
       store(states + row * floats + 16, load(scratch.sums + row * 16));
     }
-    products<Step>(scratch.weights, weight_pitch, rows, v, dims / 16, 32 / Step::inputs,
-                   [&](std::size_t row, std::size_t vector, Vec sum) TERRACE_LAMBDA_INLINE {
-                     store(states + row * floats + 32 + vector * 16, sum);
-                   });
-    return;
+  } else {
+    for (std::size_t row = 0; row < rows; ++row) scratch.keep_old[row] = states[row * floats];
+    for (std::size_t row = 0; row < rows; row += 16) {
+      const Vec old_maximum = load(scratch.keep_old + row);
+      const Vec new_maximum = load(scratch.maxima + row);
+      Vec keep_old, take_new;
+      merge_factors(old_maximum, new_maximum, keep_old, take_new);
+      store(scratch.maxima + row, max(old_maximum, new_maximum));
+      store(scratch.keep_old + row, keep_old);
+      store(scratch.take_new + row, take_new);
+    }
+    for (std::size_t row = 0; row < rows; ++row) {
+      float* state = states + row * floats;
+      state[0] = scratch.maxima[row];
+      store(state + 16, merged(load(state + 16), splat(scratch.keep_old[row]),
+                               load(scratch.sums + row * 16), splat(scratch.take_new[row])));
+    }
   }
-  for (std::size_t row = 0; row < rows; ++row) scratch.keep_old[row] = states[row * floats];
-  for (std::size_t row = 0; row < rows; row += 16) {
-    const Vec old_maximum = load(scratch.keep_old + row), new_maximum = load(scratch.maxima + row);
-    Vec keep_old, take_new;
-    merge_factors(old_maximum, new_maximum, keep_old, take_new);
-    store(scratch.maxima + row, max(old_maximum, new_maximum));
-    store(scratch.keep_old + row, keep_old);
-    store(scratch.take_new + row, take_new);
-  }
-  for (std::size_t row = 0; row < rows; ++row) {
-    float* state = states + row * floats;
-    state[0] = scratch.maxima[row];
-    store(state + 16, merged(load(state + 16), splat(scratch.keep_old[row]),
-                             load(scratch.sums + row * 16), splat(scratch.take_new[row])));
-  }
-  products<Step>(scratch.weights, weight_pitch, rows, v, dims / 16, 32 / Step::inputs,
-                 [&](std::size_t row, std::size_t vector, Vec sum) TERRACE_LAMBDA_INLINE {
-                   float* value = states + row * floats + 32 + vector * 16;
-                   store(value, merged(load(value), splat(scratch.keep_old[row]), sum,
-                                       splat(scratch.take_new[row])));
-                 });
+  products<Step, Least, Most, Sums>(
+      scratch.weights, weight_pitch, rows, v, dims / 16, 32 / Step::inputs, v_ahead,
+      [&](std::size_t row, std::size_t vector, Vec sum) TERRACE_LAMBDA_INLINE {
+        float* value = states + row * floats + 32 + vector * 16;
+        if (!first) {
+          sum =
+              merged(load(value), splat(scratch.keep_old[row]), sum, splat(scratch.take_new[row]));
+        }
+        store(value, sum);
+      });
 }
 
-template <class Step>
-void attend_chunks(const AttendArgs& args) {
+// How the tiles of a kernel reach its products.
+enum class Tiles {
+  streamed,  // few rows: straight from memory, the next tile being asked for meanwhile
+  in_place,  // many rows: from the cache
+  expanded,  // many rows: BF16 made F32 first, once for all rows
+};
+
+template <class Step, Tiles Mode>
+void attend_chunks(AttendArgs args) {
+  const std::size_t dims = args.padded_dim;
   const std::size_t head_floats = args.rows * state_floats(args.padded_dim);
+  std::byte* expanded = args.scratch;
+  if constexpr (Mode == Tiles::expanded) args.scratch += 2 * expanded_tile_bytes(dims);
   for (std::uint32_t chunk = args.first_chunk; chunk < args.last_chunk; ++chunk) {
-    const std::byte* block = args.blocks[chunk / args.chunks_per_block];
-    const std::size_t in_block = chunk % args.chunks_per_block * args.tile_bytes;
+    const auto chunk_at = [&](std::uint32_t index) {
+      return args.blocks[index / args.chunks_per_block] +
+             index % args.chunks_per_block * args.tile_bytes;
+    };
+    const std::byte* tiles = chunk_at(chunk);
     float* states = args.states + (chunk - args.first_chunk) * args.partial_stride;
     const bool first = args.partial_stride != 0 || chunk == 0;
     for (std::uint32_t head = args.first_head; head < args.last_head; ++head) {
       const std::size_t index = head - args.first_head;
-      const std::byte* tile = block + in_block + head * args.head_bytes;
-      attend_chunk<Step>(args, args.q + index * args.rows * args.q_pitch, tile + args.k_offset,
-                         tile + args.v_offset, chunk, states + index * head_floats, first);
+      const std::byte* q = args.q + index * args.rows * args.q_pitch;
+      const std::byte* tile = tiles + head * args.head_bytes;
+      const std::byte *k = tile + args.k_offset, *v = tile + args.v_offset;
+      float* head_states = states + index * head_floats;
+      const std::byte* next = tile + args.head_bytes;
+      if (head + 1 == args.last_head) {
+        next = chunk + 1 < args.last_chunk ? chunk_at(chunk + 1) + args.first_head * args.head_bytes
+                                           : tile;
+      }
+      if constexpr (Mode == Tiles::streamed) {
+        attend_chunk<Step, 1, streamed_rows, streamed_sums>(
+            args, q, k, v, chunk, head_states, first,
+            spread(next + args.k_offset, args.tile_bytes, args.rows, chunk_vectors,
+                   dims / Step::inputs),
+            spread(next + args.v_offset, args.tile_bytes, args.rows, dims / 16, 32 / Step::inputs));
+      } else {
+        if constexpr (Mode == Tiles::expanded) {
+          // A step of the BF16 tile holds two of the F32 one.
+          k = expand_tile(k, chunk_vectors, dims / 2, expanded,
+                          {next + args.k_offset, next + args.k_offset + args.tile_bytes, 2});
+          v = expand_tile(
+              v, dims / 16, 16, expanded + expanded_tile_bytes(dims),
+              {next + args.v_offset, next + args.v_offset + args.tile_bytes, dims / 16});
+        }
+        // More rows than a tile takes are cut evenly, so no tile has less than half of them.
+        constexpr int least = Mode == Tiles::expanded ? streamed_rows / 2 : attend_rows / 2;
+        attend_chunk<Step, least, attend_rows, attend_sums>(args, q, k, v, chunk, head_states,
+                                                            first, NoReadAhead(), NoReadAhead());
+      }
     }
   }
 }
 
 void attend_kernel(const AttendArgs& args) {
-  if (!args.kv_bf16) return attend_chunks<StepF32>(args);
-  if (args.operand == Operand::bf16) return attend_chunks<StepPairs>(args);
-  return attend_chunks<StepBf16>(args);
+  const bool few = args.rows <= streamed_rows;
+  if (!args.kv_bf16) {
+    return few ? attend_chunks<StepF32, Tiles::streamed>(args)
+               : attend_chunks<StepF32, Tiles::in_place>(args);
+  }
+  if (args.operand == Operand::bf16) {
+    return few ? attend_chunks<StepPairs, Tiles::streamed>(args)
+               : attend_chunks<StepPairs, Tiles::in_place>(args);
+  }
+  return few ? attend_chunks<StepBf16, Tiles::streamed>(args)
+             : attend_chunks<StepF32, Tiles::expanded>(args);
 }
 
 void merge_states_kernel(float* states, const float* partials, std::size_t rows,

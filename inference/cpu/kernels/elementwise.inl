@@ -4,11 +4,6 @@
 namespace terrace::inference {
 namespace {
 
-TERRACE_INLINE Vec round_to_integer(Vec x) {  // |x| < 2^22
-  const Vec magic = splat(12582912.0f);       // 1.5 * 2^23
-  return (x + magic) - magic;
-}
-
 // 2^fraction for |fraction| <= 1/2: least relative error of degree 5 (1e-7) with the constant 1.
 TERRACE_INLINE Vec power_of_fraction(Vec fraction) {
   Vec p = splat(0.00132647261f);
@@ -19,15 +14,19 @@ TERRACE_INLINE Vec power_of_fraction(Vec fraction) {
   return mul_add(p, fraction, splat(1.0f));
 }
 
-constexpr float least_exponent = -126.0f, greatest_exponent = 126.0f;
+// The cut at the bottom keeps every result a normal number, so that its exponent can be added to.
+constexpr float least_exponent = -125.0f, greatest_exponent = 126.0f;
 
-// 2^x: exactly 1 at 0, 0 below 2^-126, and at most 2^126.
-TERRACE_INLINE Vec exp2_of(Vec x) {
-  const Vec limited = min(max(x, splat(least_exponent)), splat(greatest_exponent));
-  const Vec whole = round_to_integer(limited);
-  const Vec value = power_of_fraction(limited - whole) * power_of_two(whole);
-  return keep_from(x, splat(least_exponent), value);
+// 2^x for x <= greatest_exponent: exactly 1 at 0, 0 below 2^-125.
+TERRACE_INLINE Vec exp2_limited(Vec x) {
+  const Vec magic = splat(12582912.0f);  // 1.5 * 2^23: the sum's low bits are x rounded
+  const Vec shifted = max(x, splat(least_exponent)) + magic;
+  const Vec fraction = max(x, splat(least_exponent)) - (shifted - magic);
+  return keep_from(x, splat(least_exponent), add_exponent(power_of_fraction(fraction), shifted));
 }
+
+// At most 2^126.
+TERRACE_INLINE Vec exp2_of(Vec x) { return exp2_limited(min(x, splat(greatest_exponent))); }
 
 void exp2_kernel(float* x, std::size_t count) {
   for (std::size_t i = 0; i < count; i += 16) {

@@ -38,22 +38,27 @@ void few_rows_panels(const LinearArgs& args, std::size_t panel, std::size_t row)
   const std::size_t ahead_step = P * args.panel_bytes / blocks;
   const std::byte* ahead = first + read_ahead_bytes;
   const std::byte* x = args.x + row * args.x_pitch;
-  Vec sums[R][P];
-  clear(sums);
+  Vec sums[P][R][1];
+  TERRACE_UNROLL for (int p = 0; p < P; ++p) clear(sums[p]);
   for (std::size_t block = 0; block < blocks; ++block) {
     for (std::size_t line = 0; line < ahead_step; line += 64) prefetch(ahead + line);
     ahead += ahead_step;
     TERRACE_UNROLL for (int p = 0; p < P; ++p) unpack[p].begin();
-    for_constants<0, Unpack::steps>([&]<int I>() TERRACE_LAMBDA_INLINE {
-      typename Step::Weights weights[P];
-      TERRACE_UNROLL for (int p = 0; p < P; ++p) weights[p] = unpack[p].template weights<I>();
-      Step::template run<R, P>(x + I * Step::operand_bytes, args.x_pitch, weights, sums);
-    });
-    x += Unpack::steps * Step::operand_bytes;
-    TERRACE_UNROLL for (int p = 0; p < P; ++p) unpack[p].end();
+    for (int unit = 0; unit < Unpack::units; ++unit) {
+      // A unit of one panel after the other: the processor overlaps them, and fewer values live at
+      // once than with panels side by side in every step.
+      TERRACE_UNROLL for (int p = 0; p < P; ++p) {
+        for_constants<0, Unpack::steps>([&]<int I>() TERRACE_LAMBDA_INLINE {
+          const typename Step::Weights weights[1] = {unpack[p].template weights<I>()};
+          Step::template run<R, 1>(x + I * Step::operand_bytes, args.x_pitch, weights, sums[p]);
+        });
+        unpack[p].next();
+      }
+      x += Unpack::steps * Step::operand_bytes;
+    }
   }
   TERRACE_UNROLL for (int r = 0; r < R; ++r) {
-    TERRACE_UNROLL for (int p = 0; p < P; ++p) write_panel(args, panel + p, row + r, sums[r][p]);
+    TERRACE_UNROLL for (int p = 0; p < P; ++p) write_panel(args, panel + p, row + r, sums[p][r][0]);
   }
 }
 
@@ -76,13 +81,16 @@ void expand_panel(const LinearArgs& args, std::size_t panel, std::byte* out) {
   Unpack unpack;
   unpack.open(args.panels + panel * args.panel_bytes, args.inputs);
   const std::size_t blocks = args.inputs / block_inputs;
+  constexpr std::size_t bytes = 64 * Unpack::Step::inputs / Expanded<Format>::Step::inputs;
   for (std::size_t block = 0; block < blocks; ++block) {
     unpack.begin();
-    for_constants<0, Unpack::steps>([&]<int I>() TERRACE_LAMBDA_INLINE {
-      store_weights(out + I * 64, unpack.template weights<I>());
-    });
-    unpack.end();
-    out += Unpack::steps * 64;
+    for (int unit = 0; unit < Unpack::units; ++unit) {
+      for_constants<0, Unpack::steps>([&]<int I>() TERRACE_LAMBDA_INLINE {
+        store_weights(out + I * bytes, unpack.template weights<I>());
+      });
+      unpack.next();
+      out += Unpack::steps * bytes;
+    }
   }
 }
 
@@ -91,8 +99,9 @@ void tile(const LinearArgs& args, const std::byte* weights, std::size_t weights_
           std::size_t panel, std::size_t row) {
   Vec sums[R][P];
   clear(sums);
+  NoReadAhead ahead;
   multiply<Step, R, P>(args.x + row * args.x_pitch, args.x_pitch, weights, weights_stride, 64,
-                       args.inputs / Step::inputs, sums);
+                       args.inputs / Step::inputs, sums, ahead);
   TERRACE_UNROLL for (int r = 0; r < R; ++r) {
     TERRACE_UNROLL for (int p = 0; p < P; ++p) write_panel(args, panel + p, row + r, sums[r][p]);
   }
@@ -106,7 +115,7 @@ void tiles(const LinearArgs& args, const std::byte* weights, std::size_t weights
   const std::size_t count = (args.rows + linear_rows - 1) / linear_rows;
   for (std::size_t t = 0; t < count; ++t) {
     const std::size_t begin = args.rows * t / count, end = args.rows * (t + 1) / count;
-    with_rows<linear_rows>(end - begin, [&]<int R>() {
+    with_rows<1, linear_rows>(end - begin, [&]<int R>() {
       std::size_t p = 0;
       for (; p + linear_panels <= panels; p += linear_panels) {
         tile<Step, R, linear_panels>(args, weights + p * weights_stride, weights_stride,
@@ -144,11 +153,13 @@ void many_rows(const LinearArgs& args) {
 
 template <WeightFormat Format>
 void linear_format(const LinearArgs& args) {
-  if (args.rows <= few_rows) {
-    with_rows<few_rows>(args.rows, [&]<int R>() { few_rows_of<Format, R>(args); });
-  } else {
-    many_rows<Format>(args);
+  // F32 has nothing to expand: its rows, few or many, are multiplied in place.
+  if constexpr (Format != WeightFormat::f32) {
+    if (args.rows <= few_rows) {
+      return with_rows<1, few_rows>(args.rows, [&]<int R>() { few_rows_of<Format, R>(args); });
+    }
   }
+  many_rows<Format>(args);
 }
 
 void linear_kernel(const LinearArgs& args) {

@@ -53,7 +53,7 @@ template <WeightFormat Format>
 class Unpacker {
  public:
   using Step = StepPairs;
-  static constexpr int steps = 16;
+  static constexpr int units = 4, steps = 4;
 
   TERRACE_INLINE void open(const std::byte* panel, std::size_t padded_inputs) {
     scales_ = panel;
@@ -80,14 +80,14 @@ class Unpacker {
       return round_pairs(load_i8(values_ + I * 32) * low_scale_,
                          load_i8(values_ + I * 32 + 16) * high_scale_);
     } else {
-      constexpr int shift = I % 4 * 8;
-      const __m512i words = load_pairs(values_ + I / 4 * 64).v;
+      constexpr int shift = I * 8;
+      const __m512i words = load_pairs(values_).v;
       return round_pairs(
           mul_add(low_nibbles(_mm512_srli_epi32(words, shift)), low_scale_, low_offset_),
           mul_add(low_nibbles(_mm512_srli_epi32(words, shift + 4)), high_scale_, high_offset_));
     }
   }
-  TERRACE_INLINE void end() { values_ += Format == WeightFormat::q8_0 ? 512 : 256; }
+  TERRACE_INLINE void next() { values_ += Format == WeightFormat::q8_0 ? 128 : 64; }
 
  private:
   const std::byte *scales_, *values_;
@@ -98,7 +98,7 @@ template <>
 class Unpacker<WeightFormat::bf16> {
  public:
   using Step = StepPairs;
-  static constexpr int steps = 16;
+  static constexpr int units = 4, steps = 4;
 
   TERRACE_INLINE void open(const std::byte* panel, std::size_t) { values_ = panel; }
   TERRACE_INLINE void begin() {}
@@ -106,11 +106,16 @@ class Unpacker<WeightFormat::bf16> {
   TERRACE_INLINE Pairs weights() const {
     return load_pairs(values_ + I * 64);
   }
-  TERRACE_INLINE void end() { values_ += steps * 64; }
+  TERRACE_INLINE void next() { values_ += steps * 64; }
 
  private:
   const std::byte* values_;
 };
+
+// As store_bf16, for values that are zero or normal.
+TERRACE_INLINE void store_bf16_normal(std::byte* p, Vec x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(x.v));
+}
 
 TERRACE_INLINE void store_weights(std::byte* out, Pairs weights) {
   _mm512_storeu_si512(out, weights.v);

@@ -58,14 +58,13 @@ inline Vec keep_first(Vec x, int count, Vec fill) {
           _mm256_blendv_ps(fill.hi, x.hi, _mm256_castsi256_ps(hi))};
 }
 
-// 2^n of integral n in [-126, 127].
-inline Vec power_of_two(Vec n) {
-  const __m256i bias = _mm256_set1_epi32(127);
-  const auto half = [&](__m256 x) {
-    return _mm256_castsi256_ps(
-        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(x), bias), 23));
+// x times 2^n, where n are the low bits of `shifted` taken as an integer.
+inline Vec add_exponent(Vec x, Vec shifted) {
+  const auto half = [](__m256 value, __m256 n) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(value),
+                                                _mm256_slli_epi32(_mm256_castps_si256(n), 23)));
   };
-  return {half(n.lo), half(n.hi)};
+  return {half(x.lo, shifted.lo), half(x.hi, shifted.hi)};
 }
 
 // Lanes 2i and 2i+1 exchanged.
@@ -141,7 +140,10 @@ inline Vec load_i8(const void* p) {
   return {half(from), half(from + 8)};
 }
 
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+// In assembly: gcc 12 takes a function that only prefetches for one without effects and drops it.
+inline void prefetch(const void* p) {
+  __asm__ volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
+}
 
 // Nibble J of each 32-bit word at p times nibble_unit(J), as a float. Left where it lies the
 // nibble needs no shift, and its scale takes the power of two back exactly.
@@ -161,10 +163,12 @@ constexpr float nibble_unit() {
 
 // Sizes of tiles that fit 16 registers, in vectors of 16 lanes (two registers each).
 constexpr int linear_rows = 6, linear_panels = 1;
-constexpr int few_rows = 6;
+constexpr int few_rows = 4;
 constexpr int panels_together(int rows) { return rows == 1 ? 2 : 1; }
 constexpr int probe_chains = 6;
+// Of attention; `streamed` where BF16 tiles are multiplied as they come from memory.
 constexpr int attend_rows = 6, attend_sums = 6;
+constexpr int streamed_rows = 4, streamed_sums = 4;
 
 }  // namespace
 }  // namespace terrace::inference

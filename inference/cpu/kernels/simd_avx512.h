@@ -43,13 +43,13 @@ inline Vec keep_from(Vec x, Vec limit, Vec value) {
 // x in the first `count` lanes, `fill` in the others.
 inline Vec keep_first(Vec x, int count, Vec fill) {
   const unsigned lanes = count <= 0 ? 0 : count >= 16 ? 0xffff : (1u << count) - 1;
-  return {_mm512_mask_mov_ps(fill.v, static_cast<__mmask16>(lanes), x.v)};
+  return {_mm512_mask_mov_ps(fill.v, static_cast<std::uint16_t>(lanes), x.v)};
 }
 
-// 2^n of integral n in [-126, 127]: the addition leaves n in the low bits of the mantissa.
-inline Vec power_of_two(Vec n) {
-  const __m512i bits = _mm512_castps_si512(_mm512_add_ps(n.v, _mm512_set1_ps(12582912.0f)));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(bits, splat_bits(127)), 23))};
+// x times 2^n, where n are the low bits of `shifted` taken as an integer.
+inline Vec add_exponent(Vec x, Vec shifted) {
+  return {_mm512_castsi512_ps(_mm512_add_epi32(
+      _mm512_castps_si512(x.v), _mm512_slli_epi32(_mm512_castps_si512(shifted.v), 23)))};
 }
 
 // Lanes 2i and 2i+1 exchanged.
@@ -105,7 +105,14 @@ inline Vec load_i8(const void* p) {
       _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p))))};
 }
 
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+#if TERRACE_EMULATED_AVX512
+inline void prefetch(const void*) {}
+#else
+// In assembly: gcc 12 takes a function that only prefetches for one without effects and drops it.
+inline void prefetch(const void* p) {
+  __asm__ volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(p)));
+}
+#endif
 
 // The float of the nibble in the lowest bits of each word: a permutation looks at four bits of
 // its index only, and so masks and converts at once.
@@ -127,10 +134,12 @@ constexpr float nibble_unit() {
 
 // Sizes of tiles that fit 32 registers.
 constexpr int linear_rows = 8, linear_panels = 3;
-constexpr int few_rows = 12;
-constexpr int panels_together(int rows) { return rows <= 4 ? 3 : rows <= 8 ? 2 : 1; }
+constexpr int few_rows = 8;
+constexpr int panels_together(int rows) { return rows <= 4 ? 3 : 2; }
 constexpr int probe_chains = 24;
-constexpr int attend_rows = 12, attend_sums = 24;
+// Of attention; `streamed` where BF16 tiles are multiplied as they come from memory.
+constexpr int attend_rows = 8, attend_sums = 24;
+constexpr int streamed_rows = 8, streamed_sums = 16;
 
 }  // namespace
 }  // namespace terrace::inference

@@ -63,9 +63,12 @@ inline Vec keep_from(const Vec& x, const Vec& limit, const Vec& value) {
 inline Vec keep_first(const Vec& x, int count, const Vec& fill) {
   return each([&](int i) { return i < count ? x.lane[i] : fill.lane[i]; });
 }
-inline Vec power_of_two(const Vec& n) {
-  return each(
-      [&](int i) { return std::bit_cast<float>((static_cast<int>(n.lane[i]) + 127) << 23); });
+// x times 2^n, where n are the low bits of `shifted` taken as an integer.
+inline Vec add_exponent(const Vec& x, const Vec& shifted) {
+  return each([&](int i) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x.lane[i]) +
+                                (std::bit_cast<std::uint32_t>(shifted.lane[i]) << 23));
+  });
 }
 inline Vec swap_neighbours(const Vec& x) {
   return each([&](int i) { return x.lane[i ^ 1]; });
@@ -144,7 +147,9 @@ constexpr int linear_rows = 4, linear_panels = 1;
 constexpr int few_rows = 4;
 constexpr int panels_together(int) { return 1; }
 constexpr int probe_chains = 4;
+// Of attention; `streamed` where BF16 tiles are multiplied as they come from memory.
 constexpr int attend_rows = 4, attend_sums = 4;
+constexpr int streamed_rows = 4, streamed_sums = 4;
 
 }  // namespace
 }  // namespace terrace::inference

@@ -42,11 +42,27 @@ struct StepBf16 {
   }
 };
 
-template <class Step, int R, int V>
+// Asks for some lines of memory at each step of a loop, until all are asked for.
+struct ReadAhead {
+  const std::byte *next, *end;
+  std::size_t lines_a_step;
+
+  TERRACE_INLINE void step() {
+    for (std::size_t line = 0; line < lines_a_step && next < end; ++line, next += 64) {
+      prefetch(next);
+    }
+  }
+};
+struct NoReadAhead {
+  TERRACE_INLINE void step() {}
+};
+
+template <class Step, int R, int V, class Ahead>
 TERRACE_INLINE void multiply(const std::byte* x, std::size_t x_pitch, const std::byte* w,
                              std::size_t vector_stride, std::size_t step_stride, std::size_t steps,
-                             Vec (&sums)[R][V]) {
+                             Vec (&sums)[R][V], Ahead& ahead) {
   for (std::size_t step = 0; step < steps; ++step) {
+    ahead.step();
     typename Step::Weights weights[V];
     TERRACE_UNROLL for (int v = 0; v < V; ++v) weights[v] = Step::weights(w + v * vector_stride);
     Step::template run<R, V>(x, x_pitch, weights, sums);
@@ -55,12 +71,12 @@ TERRACE_INLINE void multiply(const std::byte* x, std::size_t x_pitch, const std:
   }
 }
 
-// Calls function<R>() for the constant R = rows in [1, Most].
-template <int Most, class Function>
+// Calls function<R>() for the constant R = rows in [Least, Most].
+template <int Least, int Most, class Function>
 TERRACE_INLINE void with_rows(std::size_t rows, Function&& function) {
-  if constexpr (Most > 0) {
+  if constexpr (Most >= Least) {
     if (rows == Most) return function.template operator()<Most>();
-    with_rows<Most - 1>(rows, function);
+    with_rows<Least, Most - 1>(rows, function);
   }
 }
 

@@ -38,9 +38,9 @@ TEST_P(ElementwiseTest, Exp2) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     ASSERT_NEAR(y[i] / std::exp2(double{x[i]}), 1, 3e-7) << x[i];
   }
-  y = {0.0f, -0.0f, -126.0f, -126.5f, -1e30f, -INFINITY, 1000.0f};
+  y = {0.0f, -0.0f, -125.0f, -125.5f, -1e30f, -INFINITY, 1000.0f};
   table().exp2(y.data(), y.size());
-  EXPECT_THAT(y, testing::ElementsAre(1, 1, 0x1p-126f, 0, 0, 0, 0x1p126f));
+  EXPECT_THAT(y, testing::ElementsAre(1, 1, 0x1p-125f, 0, 0, 0, 0x1p126f));
 }
 
 TEST_P(ElementwiseTest, PreparedRowsAreRounded) {
