@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "inference/worker/config_defaults.h"
 #include "inference/worker/generate_command.h"
 #include "inference/worker/logits_command.h"
 #include "inference/worker/model_options.h"
@@ -19,7 +20,10 @@ void add_generate(CLI::App& app, int& status) {
   auto arguments = std::make_shared<GenerateArguments>();
   auto no_cache = std::make_shared<bool>(false);
   CLI::App& command = *app.add_subcommand("generate", "Answer one prompt");
-  add_model_options(command, arguments->engine.model_path, arguments->engine.model);
+  auto config = std::make_shared<std::string>();
+  command.add_option("--config", *config, "TOML file of options; flags win");
+  add_model_options(command, arguments->engine.model_path, arguments->engine.model)
+      ->required(false);
   CLI::Option* prompt = command.add_option("--prompt", arguments->prompt, "The user's text");
   CLI::Option* prompt_file = command.add_option("--prompt-file", arguments->prompt_file,
                                                 "The same from a file, or - for standard input");
@@ -48,10 +52,19 @@ void add_generate(CLI::App& app, int& status) {
       command.add_option("--socket", arguments->engine.socket_path, "Socket of terraced");
   command.add_flag("--no-cache", *no_cache, "Do not ask terraced")->excludes(socket);
   command.add_flag("--json", arguments->json, "Print one JSON object instead of text");
-  command.callback([=, &status] {
+  command.callback([=, command_of = &command, &status] {
     if (!arguments->prompt && !arguments->prompt_file)
       throw CLI::RequiredError("--prompt or --prompt-file");
     arguments->engine.use_cache = !*no_cache;
+    if (!config->empty()) {
+      const Status applied = apply_config_defaults(*config, *command_of, *arguments);
+      if (!applied.ok()) {
+        std::cerr << "terrace-worker generate: " << applied.message() << std::endl;
+        status = 1;
+        return;
+      }
+    }
+    if (arguments->engine.model_path.empty()) throw CLI::RequiredError("--model");
     status = run_generate(*arguments, std::cin, std::cout, std::cerr);
   });
 }

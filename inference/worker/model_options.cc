@@ -17,8 +17,9 @@ const std::map<std::string, Isa> isa_names = {{"auto", Isa::automatic},
 
 }  // namespace
 
-void add_model_options(CLI::App& command, std::string& path, ModelOptions& options) {
-  command.add_option("--model", path, "GGUF file of a llama-architecture model")->required();
+CLI::Option* add_model_options(CLI::App& command, std::string& path, ModelOptions& options) {
+  CLI::Option* model =
+      command.add_option("--model", path, "GGUF file of a llama-architecture model")->required();
   command.add_option("--compute", options.compute, "Precision of products (default bf16)")
       ->transform(CLI::CheckedTransformer(compute_names).description("bf16|f32"));
   command.add_option("--kv", options.kv, "Precision of the KV cache (default bf16)")
@@ -28,6 +29,7 @@ void add_model_options(CLI::App& command, std::string& path, ModelOptions& optio
   command.add_option("--isa", options.isa, "Instruction set; auto picks the best one")
       ->transform(
           CLI::CheckedTransformer(isa_names).description("auto|portable|avx2|avx512|avx512_bf16"));
+  return model;
 }
 
 }  // namespace terrace::inference

@@ -8,8 +8,8 @@
 
 namespace terrace::inference {
 
-// Adds --model, --compute, --kv, --threads and --isa. `path` and `options` must outlive the
-// parsing.
-void add_model_options(CLI::App& command, std::string& path, ModelOptions& options);
+// Adds --model (required; it is returned), --compute, --kv, --threads and --isa. `path` and
+// `options` must outlive the parsing.
+CLI::Option* add_model_options(CLI::App& command, std::string& path, ModelOptions& options);
 
 }  // namespace terrace::inference

@@ -182,6 +182,25 @@ TEST_F(WorkerCli, TokensOutsideTheVocabularyAreOneClearLine) {
   expect_one_line_failure(worker({"logits", "--model", model_, "--tokens", "1,x"}), "x");
 }
 
+TEST_F(WorkerCli, AConfigurationFileSetsWhatNoFlagSays) {
+  const std::string config =
+      write("worker.toml", "model = \"" + model_ + "\"\ncache = false\nmax_tokens = 3\n");
+  const auto ids = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"generate", "--config", config,  "--prompt",
+                                          "hello",    "--raw",    "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto result = worker(arguments);
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(result.errors, "");
+    return json::parse(result.output).at("token_ids").size();
+  };
+  EXPECT_EQ(ids({}), 3u);
+  EXPECT_EQ(ids({"--max-tokens", "2"}), 2u);
+  expect_one_line_failure(
+      worker({"generate", "--config", write("bad.toml", "max_tokens = \"x\"\n"), "--prompt", "x"}),
+      "bad.toml:1");
+}
+
 TEST_F(WorkerCli, WrongOptionsAreNamed) {
   const auto unknown = worker({"generate", "--model", model_, "--prompt", "x", "--tempature", "1"});
   EXPECT_NE(unknown.status, 0);

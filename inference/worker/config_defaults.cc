@@ -1,0 +1,55 @@
+#include "inference/worker/config_defaults.h"
+
+#include "config/worker_config.h"
+
+namespace terrace::inference {
+
+namespace {
+
+Compute compute_of(config::WorkerCompute compute) {
+  return compute == config::WorkerCompute::f32 ? Compute::f32 : Compute::bf16;
+}
+
+Isa isa_of(config::WorkerIsa isa) {
+  switch (isa) {
+    case config::WorkerIsa::portable:
+      return Isa::portable;
+    case config::WorkerIsa::avx2:
+      return Isa::avx2;
+    case config::WorkerIsa::avx512:
+      return Isa::avx512;
+    case config::WorkerIsa::avx512_bf16:
+      return Isa::avx512_bf16;
+    case config::WorkerIsa::automatic:
+      break;
+  }
+  return Isa::automatic;
+}
+
+}  // namespace
+
+Status apply_config_defaults(const std::string& path, const CLI::App& command,
+                             GenerateArguments& arguments) {
+  const auto config = config::load_worker_config(path, {});
+  if (!config) return config.error();
+  const auto set = [&](const char* flag, auto& target, const auto& value) {
+    if (command.count(flag) == 0) target = value;
+  };
+  set("--model", arguments.engine.model_path, config->model);
+  set("--compute", arguments.engine.model.compute, compute_of(config->compute));
+  set("--kv", arguments.engine.model.kv, config->kv);
+  set("--isa", arguments.engine.model.isa, isa_of(config->isa));
+  set("--threads", arguments.engine.model.threads, config->threads);
+  // Either flag says where the cache is, or that there is none.
+  if (command.count("--socket") == 0) set("--no-cache", arguments.engine.use_cache, config->cache);
+  set("--socket", arguments.engine.socket_path, config->socket_path);
+  GenerateOptions& generate = arguments.generate;
+  set("--max-tokens", generate.max_tokens, static_cast<std::uint32_t>(config->max_tokens));
+  set("--temperature", generate.sampling.temperature, config->sampling.temperature);
+  set("--top-k", generate.sampling.top_k, static_cast<std::uint32_t>(config->sampling.top_k));
+  set("--top-p", generate.sampling.top_p, config->sampling.top_p);
+  set("--seed", generate.sampling.seed, config->sampling.seed);
+  return {};
+}
+
+}  // namespace terrace::inference

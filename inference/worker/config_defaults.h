@@ -1,0 +1,17 @@
+// A configuration file under the flags of the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "core/status.h"
+#include "inference/worker/generate_command.h"
+
+namespace terrace::inference {
+
+// Reads the file (config/worker.toml lists its options) and sets whatever `command` was not given a
+// flag for. Call it after parsing. An error names the file and the line.
+Status apply_config_defaults(const std::string& path, const CLI::App& command,
+                             GenerateArguments& arguments);
+
+}  // namespace terrace::inference
