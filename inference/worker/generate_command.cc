@@ -70,7 +70,14 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
   arguments.engine.warn = [&err](const std::string& line) {
     err << "terrace-worker generate: " << line << std::endl;
   };
+  if (arguments.show_progress) {
+    arguments.engine.model.progress = [&err](double fraction) {
+      err << "\rloading the model: " << static_cast<int>(fraction * 100) << " %" << std::flush;
+    };
+  }
   auto engine = Engine::load(arguments.engine);
+  // Over the line of the progress.
+  if (arguments.show_progress) err << "\r\033[K" << std::flush;
   if (!engine) return fail(engine.error());
   const auto prompt = encode_prompt(**engine, arguments, in);
   if (!prompt) return fail(prompt.error());

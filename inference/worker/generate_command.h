@@ -16,10 +16,11 @@ struct GenerateArguments {
       system_file;  // a file named "-" is standard input
   bool raw = false;
   bool json = false;
+  bool show_progress = false;  // of loading the model, on `err`: for a terminal
 };
 
 // Returns the exit status. Text or one JSON object goes to `out`; one line about what went wrong,
-// and progress where `err` is a terminal, to `err`.
+// and progress if asked for, to `err`.
 int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& out,
                  std::ostream& err);
 

@@ -1,5 +1,7 @@
 // terrace-worker: runs a llama-architecture model over prompts, with the prefix cache of terraced
 // where it is there.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -56,6 +58,7 @@ void add_generate(CLI::App& app, int& status) {
     if (!arguments->prompt && !arguments->prompt_file)
       throw CLI::RequiredError("--prompt or --prompt-file");
     arguments->engine.use_cache = !*no_cache;
+    arguments->show_progress = ::isatty(STDERR_FILENO) != 0;
     if (!config->empty()) {
       const Status applied = apply_config_defaults(*config, *command_of, *arguments);
       if (!applied.ok()) {
