@@ -164,7 +164,7 @@ constexpr float nibble_unit() {
 // Sizes of tiles that fit 16 registers, in vectors of 16 lanes (two registers each).
 constexpr int linear_rows = 6, linear_panels = 1;
 constexpr int few_rows = 4;
-constexpr int panels_together(int rows) { return rows == 1 ? 2 : 1; }
+constexpr int panels_together(int) { return 1; }  // two cost 15 % at one row, by spilling
 constexpr int probe_chains = 6;
 // Of attention; `streamed` where BF16 tiles are multiplied as they come from memory.
 constexpr int attend_rows = 6, attend_sums = 6;
