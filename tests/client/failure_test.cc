@@ -206,10 +206,14 @@ TEST_F(FailureTest, SlotsOfALostConnectionAreQuarantinedUntilTheyAreLetGo) {
   ASSERT_EQ(slots->size(), 3u);
   ASSERT_EQ(break_connections(), 1);
   EXPECT_TRUE(stats_become("quarantined_slots", 3));
-  ASSERT_TRUE(client->wait_connected(soon()).ok());
-  // Still this process's to write to: nobody else gets them.
-  const auto others = space->reserve(space->new_lease(), {}, 4000, soon());
-  ASSERT_TRUE(others.has_value());
+  // Still this process's to write to: nobody else gets them. Reserving fails until the client has
+  // noticed and come back.
+  Result<std::vector<Slot>> others;
+  ASSERT_TRUE(wait_until([&] {
+    others = space->reserve(space->new_lease(), {}, 4000, soon());
+    return others.has_value();
+  }));
+  ASSERT_FALSE(others->empty());
   for (const Slot& other : *others)
     for (const Slot& slot : *slots) EXPECT_NE(other.offset, slot.offset);
   EXPECT_EQ(stats().at("quarantined_slots"), 3);
