@@ -61,12 +61,19 @@ Team::Team(int threads) {
   threads_ = threads > 0 ? threads : cpus;
   oversubscribed_ = threads_ > cpus;
   scratch_.resize(static_cast<std::size_t>(threads_));
-  for (int thread = 1; thread < threads_; ++thread) {
-    workers_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < threads_; ++thread) {
+      workers_.emplace_back([this, thread] { work(thread); });
+    }
+  } catch (...) {
+    dismiss();
+    throw;
   }
 }
 
-Team::~Team() {
+Team::~Team() { dismiss(); }
+
+void Team::dismiss() {
   stop_ = true;
   run_generation_.value.fetch_add(1, std::memory_order_release);
   run_generation_.value.notify_all();

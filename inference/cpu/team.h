@@ -37,7 +37,8 @@ class TeamMember {
 
 class Team {
  public:
-  // threads = 0: one a CPU that this process may run on (sched_getaffinity).
+  // threads = 0: one a CPU that this process may run on (sched_getaffinity). Throws
+  // std::system_error if the system has no more threads.
   explicit Team(int threads = 0);
   ~Team();
   Team(const Team&) = delete;
@@ -61,6 +62,7 @@ class Team {
 
   void run_erased(Call call, void* context);
   void work(int thread);
+  void dismiss();
   void barrier();
 
   // Counters that different threads write lie in cache lines of their own.

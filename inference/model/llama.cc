@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -197,6 +198,9 @@ Result<std::unique_ptr<Llama>> Llama::load(const gguf::File& file, const ModelOp
     return model;
   } catch (const std::bad_alloc&) {
     return error(StatusCode::resource_exhausted, file.path() + ": no memory for the model");
+  } catch (const std::system_error& failure) {
+    return error(StatusCode::resource_exhausted,
+                 "could not make the threads for the model: " + failure.code().message());
   }
 }
 

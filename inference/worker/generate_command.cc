@@ -1,11 +1,11 @@
 #include "inference/worker/generate_command.h"
 
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <istream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <ostream>
 #include <utility>
+
+#include "inference/worker/read_text.h"
 
 namespace terrace::inference {
 
@@ -14,19 +14,14 @@ namespace {
 // How long a one-shot process stays to hand over what it computed.
 constexpr std::chrono::milliseconds flush_limit{2000};
 
+// Back to the start of a terminal's line, and nothing on it: over what the progress left.
+constexpr const char* clear_line = "\r\033[K";
+
 Result<std::string> read_text(const std::optional<std::string>& text,
                               const std::optional<std::string>& path, std::istream& in) {
   if (text) return *text;
   if (!path) return std::string();
-  if (*path == "-") return std::string(std::istreambuf_iterator<char>(in), {});
-  std::ifstream file(*path, std::ios::binary);
-  std::ostringstream content;
-  if (!file || !(content << file.rdbuf()).good()) {
-    // An empty file sets failbit on `content` and is no error.
-    if (file && file.peek() == std::ifstream::traits_type::eof()) return std::string();
-    return error(StatusCode::io_error, "could not read " + *path);
-  }
-  return content.str();
+  return *path == "-" ? read_all(in, "standard input") : read_file(*path);
 }
 
 Result<std::vector<Token>> encode_prompt(const Engine& engine, const GenerateArguments& arguments,
@@ -67,8 +62,9 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
     return 1;
   };
   if (Status status = arguments.generate.sampling.validate(); !status.ok()) return fail(status);
-  arguments.engine.warn = [&err](const std::string& line) {
-    err << "terrace-worker generate: " << line << std::endl;
+  arguments.engine.warn = [&err, clear = arguments.show_progress ? clear_line
+                                                                 : ""](const std::string& line) {
+    err << clear << "terrace-worker generate: " << line << std::endl;
   };
   if (arguments.show_progress) {
     arguments.engine.model.progress = [&err](double fraction) {
@@ -76,8 +72,7 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
     };
   }
   auto engine = Engine::load(arguments.engine);
-  // Over the line of the progress.
-  if (arguments.show_progress) err << "\r\033[K" << std::flush;
+  if (arguments.show_progress) err << clear_line << std::flush;
   if (!engine) return fail(engine.error());
   const auto prompt = encode_prompt(**engine, arguments, in);
   if (!prompt) return fail(prompt.error());

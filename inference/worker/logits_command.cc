@@ -4,13 +4,13 @@
 #include <charconv>
 #include <cmath>
 #include <istream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
 #include <vector>
 
 #include "inference/model/private_kv.h"
+#include "inference/worker/read_text.h"
 
 namespace terrace::inference {
 
@@ -93,9 +93,10 @@ int run_logits(const LogitsArguments& arguments, std::istream& in, std::ostream&
     err << "terrace-worker logits: " << status.message() << '\n';
     return 1;
   };
-  std::string text = arguments.tokens;
-  if (text == "-") text.assign(std::istreambuf_iterator<char>(in), {});
-  const auto tokens = parse_tokens(text);
+  const auto text = arguments.tokens == "-" ? read_all(in, "standard input")
+                                            : Result<std::string>(arguments.tokens);
+  if (!text) return fail(text.error());
+  const auto tokens = parse_tokens(*text);
   if (!tokens) return fail(tokens.error());
   const auto logits = compute_logits(arguments, *tokens);
   if (!logits) return fail(logits.error());

@@ -1,9 +1,6 @@
 #include "inference/worker/tokenize_command.h"
 
-#include <array>
-#include <cerrno>
 #include <cstddef>
-#include <fstream>
 #include <istream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +10,7 @@
 #include "core/status.h"
 #include "inference/gguf/gguf_file.h"
 #include "inference/tokenizer/tokenizer.h"
+#include "inference/worker/read_text.h"
 
 namespace terrace::inference {
 namespace {
@@ -21,25 +19,6 @@ Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(const std::string& 
   const auto file = gguf::File::open(path);
   if (!file) return error(file.error());
   return tokenizer::Tokenizer::load(**file);
-}
-
-// Of a stream that may fail in the middle: by read(), which takes no exception for an answer.
-Result<std::string> read_all(std::istream& in, std::string_view name) {
-  std::string text;
-  std::array<char, 1 << 16> buffer;
-  errno = 0;
-  while (in.read(buffer.data(), buffer.size()), in.gcount() > 0) {
-    text.append(buffer.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad()) return error(errno_status(errno, "could not read " + std::string(name)));
-  return text;
-}
-
-Result<std::string> read_file(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return error(errno_status(errno, "could not open " + path));
-  return read_all(in, path);
 }
 
 class Printer {
