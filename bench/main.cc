@@ -35,6 +35,9 @@ void add_rpc(CLI::App& app, int& status) {
   CLI::App& command = *app.add_subcommand("rpc", "A match of 512 blocks beside a bare ping");
   command.add_option("--catalog-blocks", options->catalog_blocks, "Blocks that the daemon knows")
       ->capture_default_str();
+  command.add_option("--match-blocks", options->match_blocks, "Blocks of the prompt")
+      ->check(CLI::Range(1, 16384))
+      ->capture_default_str();
   command.add_option("--rounds", options->rounds, "How many of each are timed")
       ->check(CLI::Range(5, 1'000'000))
       ->capture_default_str();
@@ -85,7 +88,13 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem);
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    std::cerr << "terrace-bench: " << problem.what()
+              << " ('terrace-bench --help' lists what there is)" << std::endl;
+    return 2;
+  } catch (const std::exception& failure) {
+    std::cerr << "terrace-bench: " << failure.what() << std::endl;
+    return 1;
   }
   return status;
 }

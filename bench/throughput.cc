@@ -152,6 +152,9 @@ int run_decode(const ThroughputOptions& options, std::ostream& out, std::ostream
   constexpr std::size_t many = 8, tokens_timed = 24, longest = 2048;
   auto bench = Bench::load(options, many, longest + tokens_timed);
   if (!bench) return fail(bench.error(), err);
+  if (bench->tokens.size() <= tokens_timed)
+    return fail(Status(StatusCode::invalid_argument, "the model's context is too short for this"),
+                err);
   const Llama& model = *bench->model;
   struct Point {
     std::size_t depth, sequences;
@@ -162,8 +165,7 @@ int run_decode(const ThroughputOptions& options, std::ostream& out, std::ostream
   if (options.quick) points = {{1, 1, {}}, {512, 1, {}}, {512, many, {}}};
   // A context that ends at the deepest point leaves no room for the timed tokens.
   for (Point& point : points)
-    point.depth = std::min(
-        point.depth, bench->tokens.size() > tokens_timed ? bench->tokens.size() - tokens_timed : 1);
+    point.depth = std::min(point.depth, bench->tokens.size() - tokens_timed);
 
   const std::size_t prefilled =
       points.size() > 3 ? bench->tokens.size() : std::min<std::size_t>(600, bench->tokens.size());

@@ -1,7 +1,6 @@
 #include "client/client.h"
 
 #include <csignal>
-#include <cstring>
 #include <thread>
 
 #include "client/engine.h"
@@ -83,7 +82,6 @@ class SpaceHandle final : public Space {
       give_up(lease, wire);
       return slots;
     }
-    for (const Slot& slot : *slots) std::memset(slot.address, 0, descriptor_.block_bytes);
     return slots;
   }
 

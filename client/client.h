@@ -87,8 +87,8 @@ class Space {
                                                      double prefill_tokens_per_second,
                                                      Deadline deadline) = 0;
 
-  // Zeroed slots to write to: one a key and `unnamed` more, or fewer if the arena is full. Errors
-  // as with acquire.
+  // Slots to write to, with whatever they held before: one a key and `unnamed` more, or fewer if
+  // the arena is full. Errors as with acquire.
   virtual Result<std::vector<Slot>> reserve(LeaseId lease, std::span<const BlockKey> keys,
                                             std::size_t unnamed, Deadline deadline) = 0;
 

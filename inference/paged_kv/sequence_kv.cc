@@ -1,11 +1,18 @@
 #include "inference/paged_kv/sequence_kv.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace terrace::inference {
 
 using Steady = std::chrono::steady_clock;
+
+namespace {
+// What is not in the device tier is asked for in pieces of this many blocks: a load that outlasts
+// the budget costs its last piece, not the whole hit.
+constexpr std::size_t blocks_per_load = 32;
+}  // namespace
 
 SequenceKv::SequenceKv(const KvGeometry& geometry, client::Space* space,
                        SequenceCacheOptions options)
@@ -50,27 +57,33 @@ PrefixHit SequenceKv::start(std::span<const Token> prompt) {
   const auto match = space_->match(std::span(prompt_keys_).first(usable), prompt, deadline());
   if (!settle(begin, match) || match->matched_blocks == 0) return hit;
 
-  begin = Steady::now();
-  leased_ = true;
-  const std::size_t wanted = std::min<std::size_t>(match->matched_blocks, usable);
-  const auto acquired = space_->acquire(lease_, std::span(prompt_keys_).first(wanted),
-                                        options_.prefill_tokens_per_second, deadline());
-  if (!settle(begin, acquired)) {
-    // The lease ends with the failure; what is computed from here on belongs to another one.
-    space_->release(lease_);
-    lease_ = space_->new_lease();
-    leased_ = false;
-    return hit;
-  }
-  for (const client::AcquiredBlock& block : *acquired) {
-    append(block.slot);
-    hit.cached_tokens += geometry_.block_tokens;
-    hit.tokens_by_tier[static_cast<std::size_t>(block.from)] += geometry_.block_tokens;
-  }
+  take_prefix(*match, std::min<std::size_t>(match->matched_blocks, usable), hit);
   tokens_.assign(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(hit.cached_tokens));
   full_blocks_ = slots_.size();
   if (full_blocks_ > 0) last_key_ = prompt_keys_[full_blocks_ - 1];
   return hit;
+}
+
+void SequenceKv::take_prefix(const client::Match& match, std::size_t wanted, PrefixHit& hit) {
+  std::size_t in_device = 0;
+  while (in_device < wanted && match.blocks[in_device] == BlockState::device) ++in_device;
+  while (slots_.size() < wanted) {
+    const std::size_t first = slots_.size();
+    const std::size_t count =
+        first < in_device ? in_device - first : std::min(blocks_per_load, wanted - first);
+    const auto begin = Steady::now();
+    leased_ = true;
+    const auto acquired = space_->acquire(lease_, std::span(prompt_keys_).subspan(first, count),
+                                          options_.prefill_tokens_per_second, deadline());
+    // After a failure nothing of this piece is held; the pieces before stay.
+    if (!settle(begin, acquired)) return;
+    for (const client::AcquiredBlock& block : *acquired) {
+      append(block.slot);
+      hit.cached_tokens += geometry_.block_tokens;
+      hit.tokens_by_tier[static_cast<std::size_t>(block.from)] += geometry_.block_tokens;
+    }
+    if (acquired->size() < count) return;
+  }
 }
 
 Status SequenceKv::grow_to(std::size_t tokens) {
@@ -95,7 +108,11 @@ void SequenceKv::reserve(std::size_t blocks) {
   leased_ = true;
   const auto slots = space_->reserve(lease_, keys, blocks - keys.size(), deadline());
   if (!settle(begin, slots)) return;
-  for (const client::Slot& slot : *slots) append(slot);
+  for (const client::Slot& slot : *slots) {
+    // As private memory is; so it is no cost of the cache's.
+    std::memset(slot.address, 0, geometry_.block_bytes());
+    append(slot);
+  }
 }
 
 Status SequenceKv::append_private() {

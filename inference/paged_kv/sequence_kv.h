@@ -64,6 +64,8 @@ class SequenceKv {
   std::size_t length() const { return tokens_.size(); }
 
  private:
+  // Holds the first `wanted` blocks of the prompt, or fewer if they do not come in time.
+  void take_prefix(const client::Match& match, std::size_t wanted, PrefixHit& hit);
   void reserve(std::size_t blocks);
   Status append_private();
   void append(client::Slot slot);

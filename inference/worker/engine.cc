@@ -65,7 +65,12 @@ const char* to_string(FinishReason reason) {
 
 void OutageNotice::tell(const std::string& line) {
   const std::scoped_lock lock(mutex_);
-  if (!std::exchange(told_, true) && warn_) warn_(line);
+  if (begun_ && !std::exchange(told_, true) && warn_) warn_(line);
+}
+
+void OutageNotice::begin() {
+  const std::scoped_lock lock(mutex_);
+  begun_ = true;
 }
 
 void OutageNotice::over() {
@@ -91,6 +96,7 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   engine->options_ = std::move(options);
 
   if (engine->client_) {
+    engine->outage_->begin();
     engine->descriptor_ = describe_space(**file, *engine->model_);
     engine->space_ = engine->client_->open_space(engine->descriptor_);
     const Status connected = engine->client_->wait_first_attempt(Steady::now() + connect_limit);

@@ -38,6 +38,8 @@ struct EngineOptions {
 class OutageNotice {
  public:
   explicit OutageNotice(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
+  // Until then nothing is told: whoever cannot start has another line to say.
+  void begin();
   void tell(const std::string& line);
   // The cache is back: the next outage is another one.
   void over();
@@ -45,6 +47,7 @@ class OutageNotice {
  private:
   std::function<void(const std::string&)> warn_;
   std::mutex mutex_;
+  bool begun_ = false;
   bool told_ = false;
 };
 

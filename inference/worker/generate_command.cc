@@ -24,16 +24,29 @@ Result<std::string> read_text(const std::optional<std::string>& text,
   return *path == "-" ? read_all(in, "standard input") : read_file(*path);
 }
 
-Result<std::vector<Token>> encode_prompt(const Engine& engine, const GenerateArguments& arguments,
-                                         std::istream& in) {
+struct Texts {
+  std::string prompt;
+  std::optional<std::string> system;
+};
+
+Result<Texts> read_texts(const GenerateArguments& arguments, std::istream& in) {
+  Texts texts;
   auto prompt = read_text(arguments.prompt, arguments.prompt_file, in);
   if (!prompt) return error(prompt.error());
-  if (arguments.raw) return engine.encode_raw(*prompt);
-  auto system = read_text(arguments.system, arguments.system_file, in);
-  if (!system) return error(system.error());
+  texts.prompt = std::move(*prompt);
+  if (arguments.system || arguments.system_file) {
+    auto system = read_text(arguments.system, arguments.system_file, in);
+    if (!system) return error(system.error());
+    texts.system = std::move(*system);
+  }
+  return texts;
+}
+
+Result<std::vector<Token>> encode(const Engine& engine, const Texts& texts, bool raw) {
+  if (raw) return engine.encode_raw(texts.prompt);
   std::vector<tokenizer::Message> messages;
-  if (arguments.system || arguments.system_file) messages.push_back({"system", std::move(*system)});
-  messages.push_back({"user", std::move(*prompt)});
+  if (texts.system) messages.push_back({"system", *texts.system});
+  messages.push_back({"user", texts.prompt});
   return engine.encode_chat(messages);
 }
 
@@ -62,6 +75,8 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
     return 1;
   };
   if (Status status = arguments.generate.sampling.validate(); !status.ok()) return fail(status);
+  const auto texts = read_texts(arguments, in);
+  if (!texts) return fail(texts.error());
   arguments.engine.warn = [&err, clear = arguments.show_progress ? clear_line
                                                                  : ""](const std::string& line) {
     err << clear << "terrace-worker generate: " << line << std::endl;
@@ -74,7 +89,7 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
   auto engine = Engine::load(arguments.engine);
   if (arguments.show_progress) err << clear_line << std::flush;
   if (!engine) return fail(engine.error());
-  const auto prompt = encode_prompt(**engine, arguments, in);
+  const auto prompt = encode(**engine, *texts, arguments.raw);
   if (!prompt) return fail(prompt.error());
 
   if (!arguments.json) {
@@ -88,6 +103,7 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
     out << std::endl;
   }
   (*engine)->flush_cache(flush_limit);
+  if (!out) return fail({StatusCode::io_error, "could not write the answer"});
   return 0;
 }
 

@@ -84,11 +84,8 @@ void add_tokenize(CLI::App& app, int& status) {
   CLI::Option* jsonl =
       command.add_flag("--jsonl", arguments->jsonl, "JSON strings from standard input, one a line");
   jsonl->excludes(text)->excludes(file);
-  command.callback([=, &status] {
-    if (!arguments->text && !arguments->file && !arguments->jsonl)
-      throw CLI::RequiredError("--text, --file or --jsonl");
-    status = run_tokenize(*arguments, std::cin, std::cout, std::cerr);
-  });
+  command.callback(
+      [=, &status] { status = run_tokenize(*arguments, std::cin, std::cout, std::cerr); });
 }
 
 void add_logits(CLI::App& app, int& status) {
@@ -125,7 +122,13 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem);
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    std::cerr << "terrace-worker: " << problem.what()
+              << " ('terrace-worker --help' lists what there is)" << std::endl;
+    return 2;
+  } catch (const std::exception& failure) {
+    std::cerr << "terrace-worker: " << failure.what() << std::endl;
+    return 1;
   }
   return status;
 }

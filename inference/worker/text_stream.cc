@@ -24,15 +24,12 @@ TextStream::TextStream(const tokenizer::Tokenizer& tokenizer,
     : tokenizer_(tokenizer), on_text_(std::move(on_text)) {}
 
 void TextStream::add(Token id) {
-  ids_.push_back(id);
-  if (!on_text_) return;
-  // From the start each time: a SentencePiece text depends on what stands before.
-  text_ = tokenizer_.decode(ids_);
+  // The first token alone knows whether a leading space is dropped.
+  text_ += std::exchange(first_, false) ? tokenizer_.decode({&id, 1}) : tokenizer_.piece(id);
   give_out(text_.size() - incomplete_tail_bytes(text_));
 }
 
 std::string TextStream::finish() {
-  text_ = tokenizer_.decode(ids_);
   give_out(text_.size());
   return std::move(text_);
 }

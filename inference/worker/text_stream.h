@@ -4,7 +4,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "inference/tokenizer/tokenizer.h"
 
@@ -24,7 +23,7 @@ class TextStream {
 
   const tokenizer::Tokenizer& tokenizer_;
   std::function<void(std::string_view)> on_text_;
-  std::vector<Token> ids_;
+  bool first_ = true;
   std::string text_;
   std::size_t given_out_ = 0;
 };

@@ -71,26 +71,6 @@ TEST_F(SpaceTest, LeadingTokensOfAMissingBlockAreOffered) {
   EXPECT_EQ(match->partial_tokens, 20u);
 }
 
-TEST_F(SpaceTest, ReservedSlotsAreZeroedWhateverWasThereBefore) {
-  start_daemon();
-  const auto client = connected_client();
-  const auto space = client->open_space(descriptor());
-  const auto reserve_all = [&](LeaseId lease) {
-    auto slots = space->reserve(lease, {}, 512, soon());
-    EXPECT_TRUE(slots.has_value());
-    return slots.value_or(std::vector<Slot>());
-  };
-  const LeaseId first = space->new_lease();
-  for (const Slot& slot : reserve_all(first)) std::memset(slot.address, 0xa5, block_bytes);
-  space->release(first);
-  ASSERT_TRUE(space->flush(soon()).ok());
-  const auto slots = reserve_all(space->new_lease());
-  ASSERT_FALSE(slots.empty());
-  for (const Slot& slot : slots)
-    EXPECT_TRUE(std::all_of(slot.address, slot.address + block_bytes,
-                            [](std::byte byte) { return byte == std::byte{0}; }));
-}
-
 TEST_F(SpaceTest, TwoClientsShareABlockWithoutACopy) {
   start_daemon();
   const auto writer = connected_client();

@@ -1,5 +1,7 @@
 // The main job: what was computed once is found again, in every tier, and changes nothing in the
 // answer.
+#include <algorithm>
+
 #include "tests/integration/worker_fixture.h"
 
 namespace terrace::inference {
@@ -123,6 +125,53 @@ TEST_F(PrefixReuseTest, APromptLongerThanTheContextIsAClearError) {
   EXPECT_EQ(generate(*engine, random_prompt(1024, 8), 5).token_ids.size(), 1u);
 }
 
+// Stale bytes, NaN above all, would poison the sums of the tokens that a block does not have yet.
+TEST_F(PrefixReuseTest, WhatASlotHeldBeforeDoesNotMatter) {
+  const auto daemon = start_daemon(small_device);
+  auto engine = load_connected_engine();
+  client::Space& space = *engine->space();
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  const client::LeaseId lease = space.new_lease();
+  const auto slots = space.reserve(lease, {}, 1000, limit);
+  ASSERT_TRUE(slots.has_value());
+  ASSERT_GT(slots->size(), 10u);
+  for (const client::Slot& slot : *slots)
+    std::memset(slot.address, 0xff, engine->model().kv_geometry().block_bytes());
+  space.release(lease);
+  const auto prompt = random_prompt(200, 10);
+  const auto plain = logits_of(*engine, nullptr, prompt);
+  EXPECT_TRUE(same_bits(logits_of(*engine, &space, prompt).logits, plain.logits));
+}
+
+TEST_F(PrefixReuseTest, LogitsAreTheSameBitsFromTheHostTier) {
+  auto settings = small_device;
+  settings.push_back("host.capacity=\"8MiB\"");
+  const auto daemon = start_daemon(settings);
+  auto engine = load_connected_engine();
+  const auto prompt = random_prompt(200, 11);
+  const auto plain = logits_of(*engine, nullptr, prompt);
+  logits_of(*engine, engine->space(), prompt);
+  // Slots taken one by one, as growing prompts would, push it down.
+  client::Space& space = *engine->space();
+  const auto keys = derive_block_keys(space.digest(), prompt, 32);
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  const client::LeaseId lease = space.new_lease();
+  const auto all_in_host = [&] {
+    const auto match = space.match(keys, {}, limit);
+    return !match.has_value() || std::ranges::all_of(match->blocks, [](BlockState state) {
+      return state == BlockState::host;
+    });
+  };
+  while (!all_in_host()) {
+    const auto slots = space.reserve(lease, {}, 1, limit);
+    ASSERT_TRUE(slots.has_value()) << slots.error().message();
+  }
+  space.release(lease);
+  const auto host = logits_of(*engine, engine->space(), prompt);
+  EXPECT_EQ(from_tier(host.hit, Tier::host), 192u);
+  EXPECT_TRUE(same_bits(host.logits, plain.logits));
+}
+
 // An arena that holds less than one prompt: what has no room is computed into private memory.
 TEST_F(PrefixReuseTest, APromptLargerThanTheDeviceTierIsAnswered) {
   const auto daemon = start_daemon(small_device);
@@ -141,7 +190,7 @@ TEST_F(PrefixReuseTest, WhatTheDeviceTierCannotHoldComesBackFromDisk) {
   std::vector<std::vector<float>> plain;
   std::size_t from_disk = 0;
   for (unsigned round = 0; round < 3; ++round) {
-    for (unsigned seed = 0; seed < 30; ++seed) {
+    for (unsigned seed = 0; seed < 40; ++seed) {
       const auto prompt = random_prompt(130, 100 + seed);
       if (round == 0) plain.push_back(logits_of(*engine, nullptr, prompt).logits);
       const auto answer = logits_of(*engine, engine->space(), prompt);

@@ -177,6 +177,31 @@ TEST_F(WorkerCli, FilesThatAreNoModelAreOneClearLine) {
       worker({"tokenize", "--model", write("text.gguf", "text"), "--text", "x"}), "text.gguf");
 }
 
+TEST_F(WorkerCli, BadInputIsOneLineAlsoWithoutADaemon) {
+  expect_one_line_failure(worker({"generate", "--model", write("text.gguf", "text"), "--prompt",
+                                  "x", "--socket", directory_.file("nobody.sock")}),
+                          "text.gguf");
+}
+
+TEST_F(WorkerCli, TextsThatCannotBeReadAreOneClearLine) {
+  for (const char* option : {"--prompt-file", "--system-file"}) {
+    std::vector<std::string> arguments = {"generate",   "--model", model_,
+                                          "--no-cache", option,    directory_.path()};
+    if (option == std::string("--system-file"))
+      arguments.insert(arguments.end(), {"--prompt", "x"});
+    expect_one_line_failure(worker(arguments), directory_.path());
+  }
+  expect_one_line_failure(
+      worker({"tokenize", "--model", model_, "--file", directory_.file("absent")}), "absent");
+}
+
+TEST_F(WorkerCli, TokenizeReadsStandardInputWithoutOptions) {
+  const auto from_input = worker({"tokenize", "--model", model_}, "hello there");
+  ASSERT_EQ(from_input.status, 0) << from_input.errors;
+  EXPECT_EQ(from_input.output,
+            worker({"tokenize", "--model", model_, "--text", "hello there"}).output);
+}
+
 TEST_F(WorkerCli, TokensOutsideTheVocabularyAreOneClearLine) {
   expect_one_line_failure(worker({"logits", "--model", model_, "--tokens", "1,320"}), "320");
   expect_one_line_failure(worker({"logits", "--model", model_, "--tokens", "1,x"}), "x");
@@ -201,15 +226,21 @@ TEST_F(WorkerCli, AConfigurationFileSetsWhatNoFlagSays) {
       "bad.toml:1");
 }
 
-TEST_F(WorkerCli, WrongOptionsAreNamed) {
-  const auto unknown = worker({"generate", "--model", model_, "--prompt", "x", "--tempature", "1"});
-  EXPECT_NE(unknown.status, 0);
-  EXPECT_NE(unknown.errors.find("--tempature"), std::string::npos) << unknown.errors;
-  EXPECT_NE(worker({"generate", "--model", model_}).status, 0);
-  EXPECT_NE(worker({"generate", "--model", model_, "--prompt", "x", "--isa", "mmx"}).status, 0);
-  EXPECT_NE(worker({"generate", "--model", model_, "--prompt", "x", "--max-tokens", "0"}).status,
-            0);
-  EXPECT_NE(worker({}).status, 0);
+TEST_F(WorkerCli, WrongOptionsAreOneLineThatNamesThem) {
+  const auto expect_usage_error = [](const ProcessResult& result, const std::string& about) {
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(std::count(result.errors.begin(), result.errors.end(), '\n'), 1) << result.errors;
+    EXPECT_NE(result.errors.find(about), std::string::npos) << result.errors;
+  };
+  expect_usage_error(worker({"generate", "--model", model_, "--prompt", "x", "--tempature", "1"}),
+                     "--tempature");
+  expect_usage_error(worker({"generate", "--model", model_}), "--prompt");
+  expect_usage_error(worker({"generate", "--prompt", "x"}), "--model");
+  expect_usage_error(worker({"generate", "--model", model_, "--prompt", "x", "--isa", "mmx"}),
+                     "mmx");
+  expect_usage_error(worker({"generate", "--model", model_, "--prompt", "x", "--max-tokens", "0"}),
+                     "--max-tokens");
+  expect_usage_error(worker({}), "subcommand");
   EXPECT_EQ(worker({"--help"}).status, 0);
 }
 
