@@ -150,8 +150,8 @@ TERRACE_INLINE void attend_chunk(const AttendArgs& args, const std::byte* q, con
   } else {
     for (std::size_t row = 0; row < rows; ++row) scratch.keep_old[row] = states[row * floats];
     for (std::size_t row = 0; row < rows; row += 16) {
-      const Vec old_maximum = load(scratch.keep_old + row);
-      const Vec new_maximum = load(scratch.maxima + row);
+      const Vec old_maximum = load_part(scratch.keep_old + row, rows - row);
+      const Vec new_maximum = load_part(scratch.maxima + row, rows - row);
       Vec keep_old, take_new;
       merge_factors(old_maximum, new_maximum, keep_old, take_new);
       store(scratch.maxima + row, max(old_maximum, new_maximum));
