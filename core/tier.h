@@ -26,10 +26,5 @@ constexpr BlockState block_state(Tier tier) {
                                  static_cast<std::uint8_t>(BlockState::device));
 }
 constexpr bool is_present(BlockState state) { return state >= BlockState::device; }
-// Only for a present block.
-constexpr Tier tier_of(BlockState state) {
-  return static_cast<Tier>(static_cast<std::uint8_t>(state) -
-                           static_cast<std::uint8_t>(BlockState::device));
-}
 
 }  // namespace terrace

@@ -7,7 +7,8 @@ usage() {
   cat <<'TEXT'
 usage: deploy/quickstart.sh [--model FILE.gguf] [--keep] [--help]
 
-  --model FILE.gguf  any GGUF file of the llama architecture, instead of the demo model
+  --model FILE.gguf  a GGUF file of the llama architecture with a chat template (Llama 3 or ChatML)
+                     and a context of 2,048 tokens or more, instead of the demo model
                      (SmolLM2-135M-Instruct, about 100 MB, fetched once into your cache directory)
   --keep             leave the daemon running and its data where it is, and say how to use them
 

@@ -23,10 +23,6 @@ void add(const KernelTable& kernels, float* y, const float* x, std::size_t count
   kernels.add(y, x, count);
 }
 
-std::size_t argmax(const KernelTable& kernels, std::span<const float> values) {
-  return kernels.argmax(values.data(), values.size());
-}
-
 RopeTable::RopeTable(std::vector<double> frequencies) : frequencies_(std::move(frequencies)) {}
 
 void RopeTable::ensure(std::size_t end) {

@@ -25,9 +25,6 @@ void silu_up(const KernelTable& kernels, const float* gate_up, std::size_t ld, R
 // y[i] += x[i].
 void add(const KernelTable& kernels, float* y, const float* x, std::size_t count);
 
-// Index of the largest value; the first of equals. NaN never wins; 0 if there is nothing else.
-std::size_t argmax(const KernelTable& kernels, std::span<const float> values);
-
 // Cosines and sines of the rotary embedding, computed in double for each position once.
 class RopeTable {
  public:

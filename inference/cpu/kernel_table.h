@@ -34,7 +34,6 @@ struct KernelTable {
                   std::byte* out);
   void (*rope)(float* x, const float* cosines, const float* sines, std::size_t dims);
   void (*add)(float* y, const float* x, std::size_t count);
-  std::size_t (*argmax)(const float* x, std::size_t count);
   void (*exp2)(float* x, std::size_t count);  // in place, as attention computes it
   // Multiply-adds done; a loop in registers of `steps` times the widest tile.
   double (*spin_multiply)(Compute compute, std::size_t steps);

@@ -31,12 +31,6 @@ struct ModelOptions {
   std::function<void(double fraction)> progress;  // of loading; called on the loading thread
 };
 
-// From what people write: "bf16", "f32"; "auto", "portable", "avx2", "avx512", "avx512_bf16".
-// invalid_argument that lists what is possible.
-Result<Compute> parse_compute(std::string_view text);
-Result<KvDtype> parse_kv_dtype(std::string_view text);
-Result<Isa> parse_isa(std::string_view text);
-
 // The new tokens of one sequence. The KV of tokens [0, first_position) is already in `blocks`.
 struct SequenceStep {
   std::span<const Token> tokens;  // at least one

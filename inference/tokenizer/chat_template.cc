@@ -79,7 +79,9 @@ Result<ChatTemplate> ChatTemplate::detect(const gguf::File& file) {
     chat.bos = kLlama3Bos;
   } else {
     return error(StatusCode::unimplemented,
-                 file.path() + ": no chat template, and no special tokens of ChatML or Llama 3");
+                 file.path() +
+                     ": no chat template, and no special tokens of ChatML or Llama 3: only a raw "
+                     "prompt (--raw) can be asked");
   }
   return chat;
 }

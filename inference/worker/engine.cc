@@ -97,8 +97,7 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
 
   if (engine->client_) {
     engine->outage_->begin();
-    engine->descriptor_ = describe_space(**file, *engine->model_);
-    engine->space_ = engine->client_->open_space(engine->descriptor_);
+    engine->space_ = engine->client_->open_space(describe_space(**file, *engine->model_));
     const Status connected = engine->client_->wait_first_attempt(Steady::now() + connect_limit);
     if (!connected.ok())
       engine->outage_->tell("no cache: " + connected.message() + "; going on without it");

@@ -94,7 +94,6 @@ class Engine {
   // Null without a cache.
   client::Client* client() { return client_.get(); }
   client::Space* space() { return space_.get(); }
-  const SpaceDescriptor& space_descriptor() const { return descriptor_; }
 
  private:
   Engine() = default;
@@ -105,7 +104,6 @@ class Engine {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   Result<tokenizer::ChatTemplate> chat_template_;
   std::unique_ptr<Llama> model_;
-  SpaceDescriptor descriptor_;
   std::unique_ptr<client::Client> client_;
   std::shared_ptr<client::Space> space_;
   double prefill_tokens_per_second_ = 0;  // of the last long enough prompt

@@ -85,18 +85,5 @@ void add_kernel(float* y, const float* x, std::size_t count) {
   }
 }
 
-std::size_t argmax_kernel(const float* x, std::size_t count) {
-  // The maximum first (vectors), then its first place: two passes over what is in the cache.
-  Vec most = splat(-__builtin_inff());
-  std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) most = max(load(x + i), most);
-  float best = maximum(most);
-  for (; i < count; ++i) best = x[i] > best ? x[i] : best;
-  for (i = 0; i < count; ++i) {
-    if (x[i] == best) return i;
-  }
-  return 0;
-}
-
 }  // namespace
 }  // namespace terrace::inference

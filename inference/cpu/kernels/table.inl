@@ -19,7 +19,6 @@ constexpr KernelTable make_table(Isa isa, Operand bf16_operand) {
   table.silu_up = silu_up_kernel;
   table.rope = rope_kernel;
   table.add = add_kernel;
-  table.argmax = argmax_kernel;
   table.exp2 = exp2_kernel;
   table.spin_multiply = spin_multiply_kernel;
   table.read = read_kernel;

@@ -134,18 +134,6 @@ TEST_P(ElementwiseTest, Add) {
   for (std::size_t i = 0; i < 35; ++i) ASSERT_EQ(sum[i], x[i] + y[i]);
 }
 
-TEST_P(ElementwiseTest, ArgmaxIsTheFirstOfEquals) {
-  std::vector<float> x = random_floats(100, 9);
-  x[97] = x[50] = x[70] = 50;
-  EXPECT_EQ(argmax(table(), x), 50u);
-  x[99] = 60;
-  EXPECT_EQ(argmax(table(), x), 99u);
-  x[98] = x[0] = NAN;
-  EXPECT_EQ(argmax(table(), x), 99u);
-  x.assign(20, -INFINITY);
-  EXPECT_EQ(argmax(table(), x), 0u);
-}
-
 INSTANTIATE_TEST_SUITE_P(Kernels, ElementwiseTest, testing::ValuesIn(kernel_sets()), name_of);
 
 TEST(ElementwiseFamilyTest, EqualNumericsGiveEqualBits) {

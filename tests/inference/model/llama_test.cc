@@ -238,17 +238,5 @@ TEST_F(LlamaTest, RefusesWhatItCannotCompute) {
   EXPECT_TRUE(model->forward({&good, 1}, logits).ok());
 }
 
-TEST(OptionNames, AreReadAsTheyAreWritten) {
-  for (const Compute compute : {Compute::bf16, Compute::f32})
-    EXPECT_EQ(parse_compute(to_string(compute)).value(), compute);
-  for (const KvDtype kv : {KvDtype::bf16, KvDtype::f32})
-    EXPECT_EQ(parse_kv_dtype(to_string(kv)).value(), kv);
-  for (const Isa isa : {Isa::automatic, Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16})
-    EXPECT_EQ(parse_isa(to_string(isa)).value(), isa);
-  const auto unknown = parse_compute("f64");
-  ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.error().message(), "unknown compute type \"f64\", expected one of bf16, f32");
-}
-
 }  // namespace
 }  // namespace terrace::inference
