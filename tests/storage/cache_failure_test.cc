@@ -191,6 +191,29 @@ TEST_F(CacheFailure, AHostCopyThatDoesNotVerifyIsAMissWithoutADisk) {
   check();
 }
 
+TEST_F(CacheFailure, ABlockFoundWrongWhileTheRestOfItsRunLoadsIsNotHandedOut) {
+  const Prompt a = on_disk_only(2);
+  on_disk_.records.at(a.keys[0]).payload[0] ^= std::byte{1};
+  ASSERT_EQ(get(a.first(1)), 0u);
+  const SessionId session = cache_->open_session();
+  const auto slots = cache_->reserve(session, 1, space_, a.first(1), 0);
+  ASSERT_EQ(slots.size(), 1u);
+  // Its bytes are not those of the checksum that it is sealed with.
+  ASSERT_EQ(seal_one(session, 1, slots[0], a, 0)[0], SealOutcome::sealed);
+  std::size_t got = 99;
+  cache_->acquire(session, 2, space_, a.keys, {}, [&](auto blocks) { got = blocks.size(); });
+  ASSERT_EQ(disk_->under_way().size(), 2u);
+  finish_disk(0);  // the write sees it
+  EXPECT_EQ(stats(Tier::device).corruptions, 1u);
+  EXPECT_EQ(got, 99u);
+  finish_disk(0);
+  EXPECT_EQ(got, 0u);
+  check();
+  cache_->end_session(session);
+  EXPECT_EQ(cache_->stats().quarantined_slots, 0u);
+  check();
+}
+
 // Device blocks that a worker wrote wrongly, or overwrote after it took the checksum.
 class CacheDeviceVerify : public CacheFailure {
  protected:
