@@ -67,8 +67,8 @@ void DiskEngine::take_recency(Group& group) {
   for (const auto& [key, recency] : pending_recency_) {
     if (located_.contains(key))
       group.recency.emplace_back(key, recency);
-    else if (gates_.contains(key))
-      later.emplace(key, recency);  // its write is still under way
+    else if (gates_.contains(key) && !stopping_)
+      later.emplace(key, recency);  // its write is still under way; at a stop it may be dropped
   }
   pending_recency_ = std::move(later);
   if (!pending_recency_.empty()) recency_due_ns_ = world_.clock->monotonic_ns() + recency_commit_ns;
