@@ -163,6 +163,12 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
     EXPECT_TRUE(harness->read(kept[0]).ok());
     harness->store().erase(kept[0].key);
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    // An index that cannot even be opened says nothing against the payload.
+    const std::string current = options_.directory + "/index/CURRENT";
+    fs::rename(current, current + ".away");
+    failed = harness->write(block).status;
+    EXPECT_EQ(failed.code(), StatusCode::io_error) << failed.to_string();
+    fs::rename(current + ".away", current);
     // Over: the index is opened anew and takes everything, the erase included.
     kept.clear();
     kept.push_back(test_block(space_, 2000, 4096));
