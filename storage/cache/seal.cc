@@ -45,8 +45,13 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     touch(*block, recency);
     queue_write(*block);
     // What only device and host have below a hole was not written: after a crash it would be lost.
-    if (healed)
-      for (Block* child : block->children) queue_write(*child);
+    if (healed) {
+      for (Block* child : block->children) {
+        child->disk_declined = false;
+        refresh(*child);
+        queue_write(*child);
+      }
+    }
     last_sealed = block;
     outcomes[i] = SealOutcome::sealed;
   }

@@ -86,7 +86,7 @@ struct Block {
   std::uint64_t disk_bytes = 0;  // of the capacity: what it takes, an estimate while writing
   std::uint32_t disk_reads = 0;  // under way
   DiskCopy disk = DiskCopy::none;
-  bool disk_declined = false;  // the disk has no room for it until it is used again
+  bool disk_declined = false;  // not to be written until it is used again, or reachable again
   bool host_declined = false;  // likewise the host arena
   bool write_queued = false;   // to the disk
   bool touched = false;        // its recency is still to be told to the disk

@@ -214,6 +214,48 @@ TEST_F(CacheFailure, ABlockFoundWrongWhileTheRestOfItsRunLoadsIsNotHandedOut) {
   check();
 }
 
+TEST_F(CacheFailure, WhatIsBelowAHoleDoesNotKeepTheDeviceFull) {
+  start({.device_blocks = 8});
+  const Prompt a = prompt(1, 3);
+  const SessionId sealer = cache_->open_session();
+  const auto slots = cache_->reserve(sealer, 1, space_, a.keys, 0);
+  for (std::size_t i = 1; i < 3; ++i)
+    std::ranges::copy(contents(a.keys[i]), slot_bytes(slots[i]).begin());
+  // The head's bytes are not those of its checksum.
+  for (std::size_t i = 0; i < 3; ++i) seal_one(sealer, 1, slots[i], a, i);
+  cache_->end_session(sealer);
+  ASSERT_EQ(disk_->under_way().size(), 3u);
+  finish_disk(0);
+  EXPECT_EQ(stats(Tier::device).corruptions, 1u);
+  finish_disk(0, io_error);
+  finish_disk(0, io_error);
+  tick(60'000);
+  EXPECT_EQ(get(a.keys), 0u);
+  check();
+  const SessionId other = cache_->open_session();
+  EXPECT_EQ(cache_->reserve(other, 1, space_, {}, 8).size(), 8u);
+  check();
+}
+
+TEST_F(CacheFailure, WhatIsBelowAHoleIsWrittenOnceItIsHealed) {
+  start({.device_blocks = 8});
+  const Prompt a = prompt(1, 2);
+  const SessionId sealer = cache_->open_session();
+  const auto slots = cache_->reserve(sealer, 1, space_, a.keys, 0);
+  std::ranges::copy(contents(a.keys[1]), slot_bytes(slots[1]).begin());
+  for (std::size_t i = 0; i < 2; ++i) seal_one(sealer, 1, slots[i], a, i);
+  cache_->end_session(sealer);
+  finish_disk(0);
+  finish_disk(0, io_error);
+  tick(60'000);
+  EXPECT_TRUE(disk_->under_way().empty());
+  EXPECT_EQ(put(a, 0, 1), 1u);
+  finish_everything();
+  EXPECT_TRUE(on_disk_.records.contains(a.keys[0]));
+  EXPECT_TRUE(on_disk_.records.contains(a.keys[1]));
+  check();
+}
+
 // Device blocks that a worker wrote wrongly, or overwrote after it took the checksum.
 class CacheDeviceVerify : public CacheFailure {
  protected:
