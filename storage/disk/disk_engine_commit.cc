@@ -39,7 +39,10 @@ void DiskEngine::maybe_start_group() {
       std::make_move_iterator(stored_writes_.begin() + static_cast<std::ptrdiff_t>(writes)));
   stored_writes_.erase(stored_writes_.begin(),
                        stored_writes_.begin() + static_cast<std::ptrdiff_t>(writes));
-  const std::size_t erases = std::min(erasing_.size(), max_commit_blocks);
+  // A write goes with every erase that came before it: an erase of its key in a later group would
+  // delete the entry of the newer record.
+  const std::size_t erases =
+      writes > 0 ? erasing_.size() : std::min(erasing_.size(), max_commit_blocks);
   group.erases.assign(erasing_.begin(), erasing_.begin() + static_cast<std::ptrdiff_t>(erases));
   erasing_.erase(erasing_.begin(), erasing_.begin() + static_cast<std::ptrdiff_t>(erases));
   take_recency(group);
