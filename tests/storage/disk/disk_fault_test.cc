@@ -1,7 +1,9 @@
 // Fails the Nth operation of the file system, N = 0, 1, ... until nothing fails any more, on the
 // paths that write and that recover. A failure costs the request that met it, nothing else.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -90,6 +92,19 @@ TEST_F(DiskFaultTest, AFullFileSystemIsNoSpaceAndPasses) {
   plan_->stop();
   for (std::uint64_t i = 1; i < 5; ++i)
     EXPECT_TRUE(harness->write(test_block(space_, i, 150'000)).status.ok());
+}
+
+TEST_F(DiskFaultTest, AFileForWhichThereIsNoRoomTakesNone) {
+  const std::string path = directory_.path() + "/file";
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(fd);
+  const std::uint64_t more_than_free = fs::space(path).capacity + mib;
+  EXPECT_EQ(make_system_files()->preallocate(fd.get(), more_than_free).code(),
+            StatusCode::no_space);
+  struct stat status;
+  ASSERT_EQ(::fstat(fd.get(), &status), 0);
+  EXPECT_EQ(status.st_size, 0);
+  EXPECT_EQ(status.st_blocks, 0);
 }
 
 TEST_F(DiskFaultTest, ADeviceThatIsGoneForAWhileCostsNoRoom) {
