@@ -42,6 +42,12 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     slot->state = SlotState::copy;
     slot->checksum = request.checksum;
     attach(*block, *slot);
+    if (block->disk_unreadable && block->on_disk()) {
+      // It had to be computed again because its record cannot be read: that is to be written anew.
+      // Nobody reads it, since that would be into the device slot that it did not have.
+      disk_->erase(block->key);
+      set_disk(*block, DiskCopy::none, 0);
+    }
     touch(*block, recency);
     queue_write(*block);
     // What only device and host have below a hole was not written: after a crash it would be lost.

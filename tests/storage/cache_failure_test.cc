@@ -85,6 +85,22 @@ TEST_F(CacheFailure, AFailedReadIsAMissButTheBlockStaysKnown) {
   check();
 }
 
+TEST_F(CacheFailure, ABlockThatCouldNotBeReadIsWrittenAnewWhenItIsSealedAgain) {
+  const Prompt a = on_disk_only(2);
+  const SessionId session = cache_->open_session();
+  cache_->acquire(session, 1, space_, a.first(1), {}, [](auto) {});
+  finish_disk(0, io_error);
+  cache_->end_session(session);
+  EXPECT_EQ(put(a, 0, 1), 1u);
+  check();
+  EXPECT_FALSE(on_disk_.records.contains(a.keys[0]));
+  finish_everything();
+  EXPECT_EQ(disk_->writes(), 1u);
+  EXPECT_TRUE(on_disk_.records.contains(a.keys[0]));
+  EXPECT_EQ(cache_->match(space_, a.keys, {}).matched_blocks, 2u);
+  check();
+}
+
 TEST_F(CacheFailure, ABlockThatTheDiskLostIsAMiss) {
   const Prompt a = on_disk_only(2);
   on_disk_.records.erase(a.keys[1]);
