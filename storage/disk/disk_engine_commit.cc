@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "storage/disk/disk_engine.h"
 #include "storage/disk/disk_tags.h"
@@ -97,11 +98,9 @@ void DiskEngine::sync_arrived(std::uint32_t file, std::int64_t result) {
   if (group.syncs_done == group.files_to_sync.size()) commit_group();
 }
 
-void DiskEngine::commit_group() {
-  Group& group = *group_;
-  // What could not be synced is not there.
+void DiskEngine::fail_unsynced(std::vector<StoredWrite>& writes, Group& group) {
   std::vector<StoredWrite> durable;
-  for (StoredWrite& write : group.writes) {
+  for (StoredWrite& write : std::exchange(writes, {})) {
     const auto failed = group.failed_files.find(write.entry.extent.file);
     if (failed == group.failed_files.end()) {
       durable.push_back(std::move(write));
@@ -114,7 +113,17 @@ void DiskEngine::commit_group() {
     completion.status = failed->second;
     finish_write(write.entry.key, write.number, std::move(completion));
   }
-  group.writes = std::move(durable);
+  writes = std::move(durable);
+}
+
+void DiskEngine::commit_group() {
+  Group& group = *group_;
+  // What could not be synced is not there. Nor is what was written to the same file meanwhile: the
+  // kernel tells of an error once, and a later sync would succeed without it.
+  if (!group.failed_files.empty()) {
+    fail_unsynced(group.writes, group);
+    fail_unsynced(stored_writes_, group);
+  }
 
   IndexBatch batch;
   for (const Erasing& erase : group.erases) batch.deletes.push_back(erase.key);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <future>
+#include <set>
 
 #include "tests/storage/disk/faulty_world.h"
 #include "tests/storage/disk/store_harness.h"
@@ -16,6 +18,39 @@ namespace terrace::storage {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Keeps the first sync back until a write completes, then fails it.
+class LateSyncFailure final : public Ring {
+ public:
+  LateSyncFailure(std::unique_ptr<Ring> ring, std::promise<void>& sync_began)
+      : ring_(std::move(ring)), sync_began_(sync_began) {}
+
+  std::string_view name() const override { return "late sync failure"; }
+  void submit(const RingOperation& operation) override {
+    if (operation.kind == RingOperation::Kind::sync && !sync_seen_) {
+      sync_seen_ = true;
+      kept_back_ = operation.tag;
+      sync_began_.set_value();
+      return;
+    }
+    if (operation.kind == RingOperation::Kind::write) writes_.insert(operation.tag);
+    ring_->submit(operation);
+  }
+  void wait(std::vector<RingCompletion>& out, std::optional<std::int64_t> timeout_ns) override {
+    ring_->wait(out, timeout_ns);
+    const bool wrote = std::ranges::any_of(
+        out, [&](const RingCompletion& completion) { return writes_.contains(completion.tag); });
+    if (wrote && kept_back_) out.push_back({*std::exchange(kept_back_, std::nullopt), -EIO});
+  }
+  void wake() override { ring_->wake(); }
+
+ private:
+  const std::unique_ptr<Ring> ring_;
+  std::promise<void>& sync_began_;
+  std::set<std::uint64_t> writes_;
+  std::optional<std::uint64_t> kept_back_;
+  bool sync_seen_ = false;
+};
 
 class DiskFaultTest : public ::testing::Test {
  protected:
@@ -120,6 +155,29 @@ TEST_F(DiskFaultTest, ADeviceThatIsGoneForAWhileCostsNoRoom) {
     stored += written.disk_bytes;
   }
   EXPECT_GT(stored, options_.capacity_bytes * 9 / 10);
+}
+
+TEST_F(DiskFaultTest, ASyncThatFailsTakesWhatWasWrittenMeanwhileWithIt) {
+  std::promise<void> sync_began;
+  DiskWorld world;
+  world.make_ring = [&](RingKind kind, unsigned depth) -> Result<std::unique_ptr<Ring>> {
+    auto ring = make_ring(kind, depth);
+    if (!ring) return ring;
+    return std::make_unique<LateSyncFailure>(std::move(*ring), sync_began);
+  };
+  const auto harness = open(std::move(world));
+  const TestBlock first = test_block(space_, 1, 50'000), second = test_block(space_, 2, 50'000);
+  const Ticket first_write = harness->next_ticket(), second_write = harness->next_ticket();
+  harness->store().write(write_of(first, first_write));
+  sync_began.get_future().wait();
+  harness->store().write(write_of(second, second_write));
+  EXPECT_EQ(harness->wait(first_write).status.code(), StatusCode::io_error);
+  EXPECT_EQ(harness->wait(second_write).status.code(), StatusCode::io_error);
+  for (const TestBlock& block : {std::cref(first), std::cref(second)}) {
+    EXPECT_EQ(harness->read(block).code(), StatusCode::not_found);
+    EXPECT_TRUE(harness->write(block).status.ok());
+    EXPECT_TRUE(harness->read(block).ok());
+  }
 }
 
 TEST_F(DiskFaultTest, ARecoveryThatFailsOnceThrowsNothingAway) {
