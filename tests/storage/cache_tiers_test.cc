@@ -402,6 +402,17 @@ TEST_F(CacheTiers, WhatTheDiskRecoveredIsKnownAtOnce) {
   check();
 }
 
+TEST_F(CacheTiers, ASpaceWithoutBlocksIsForgottenAtARestartAndCanBeOpenedAgain) {
+  start({});
+  ASSERT_TRUE(cache_->open_space(descriptor("other")));
+  put(prompt(1, 1), 0, 1);
+  finish_everything();
+  start({});
+  EXPECT_EQ(cache_->spaces().size(), 1u);
+  EXPECT_TRUE(cache_->open_space(descriptor("other")));
+  EXPECT_EQ(cache_->spaces().size(), 2u);
+}
+
 TEST_F(CacheTiers, RecencySurvivesARestart) {
   start({.disk_blocks = 4});
   const Prompt a = prompt(1, 2), b = prompt(2, 2), c = prompt(3, 2);
