@@ -53,6 +53,11 @@ void TieredCache::Impl::pump_writes() {
     }
     block->write_queued = false;
     const std::uint64_t bytes = space_of(*block).slot_bytes + record_header_bytes;
+    if (bytes > disk_->usage().capacity_bytes) {
+      // No eviction would make room for it.
+      decline_disk(*block);
+      continue;
+    }
     // Marked first, so that room is not made by evicting its own parent.
     set_disk(*block, DiskCopy::writing, 0);
     if (!make_disk_room(bytes)) {
