@@ -49,13 +49,15 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       set_disk(*block, DiskCopy::none, 0);
     }
     touch(*block, recency);
-    queue_write(*block);
+    // Its parent is reachable, as was checked above, and it is present.
+    queue_write(*block, true);
     // What only device and host have below a hole was not written: after a crash it would be lost.
     if (healed) {
       for (Block* child : block->children) {
+        if (!child->present()) continue;
         child->disk_declined = false;
         refresh(*child);
-        queue_write(*child);
+        queue_write(*child, true);
       }
     }
     last_sealed = block;

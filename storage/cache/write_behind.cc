@@ -5,11 +5,11 @@
 
 namespace terrace::storage {
 
-void TieredCache::Impl::queue_write(Block& block) {
+void TieredCache::Impl::queue_write(Block& block, bool known_reachable) {
   if (!disk_ || block.write_queued || block.disk != DiskCopy::none || block.disk_declined) return;
   // Below a hole a block would be an orphan after a restart. Declined until the hole is healed, so
   // that it may be evicted.
-  if (!catalog_.reachable(block)) return decline_disk(block);
+  if (!known_reachable && !catalog_.reachable(block)) return decline_disk(block);
   std::vector<Block*> chain;
   for (Block* one = &block; one && one->disk == DiskCopy::none && !one->write_queued;
        one = one->parent)
