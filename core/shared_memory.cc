@@ -70,4 +70,10 @@ Status seal_against_writing(int fd) {
   return {};
 }
 
+Status seal_against_sealing(int fd) {
+  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) != 0)
+    return errno_status(errno, "could not seal a memory file against seals");
+  return {};
+}
+
 }  // namespace terrace

@@ -48,4 +48,8 @@ Result<UniqueFd> create_memory_file(const std::string& name, std::size_t bytes);
 // keep theirs.
 Status seal_against_writing(int fd);
 
+// Seals a memory file against further seals only: whoever has the descriptor could otherwise lock
+// out those who map it later.
+Status seal_against_sealing(int fd);
+
 }  // namespace terrace

@@ -11,10 +11,10 @@ Result<std::unique_ptr<MemoryFile>> MemoryFile::create(const std::string& name, 
   // Now and not when the first client attaches: the kernel zeroes a GiB more slowly than a client
   // waits for its connection.
   mapping->populate(0, bytes);
-  // After the mapping: the seal lets only those write who could before.
-  if (clients == Clients::read_only)
-    if (Status status = seal_against_writing(fd->get()); !status.ok())
-      return error(std::move(status));
+  // After the mapping: the seal against writing lets only those write who could before.
+  Status sealed = clients == Clients::read_only ? seal_against_writing(fd->get())
+                                                : seal_against_sealing(fd->get());
+  if (!sealed.ok()) return error(std::move(sealed));
   return std::unique_ptr<MemoryFile>(new MemoryFile(std::move(*fd), std::move(*mapping)));
 }
 

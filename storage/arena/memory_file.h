@@ -17,8 +17,8 @@ class MemoryFile final : public DeviceMemory {
   // What those who get the descriptor may do with it.
   enum class Clients { read_only, read_write };
 
-  // `name` shows in /proc. Pages are taken when they are first touched. io_error or no_space if the
-  // kernel refuses.
+  // `name` shows in /proc. All pages are taken at once. Nobody can add seals later. io_error or
+  // no_space if the kernel refuses.
   static Result<std::unique_ptr<MemoryFile>> create(const std::string& name, std::size_t bytes,
                                                     Clients clients);
 

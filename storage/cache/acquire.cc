@@ -156,6 +156,12 @@ void TieredCache::Impl::deliver_finished() {
     Acquisition& acquisition = node.mapped();
     Lease& lease = lease_of(acquisition.session, acquisition.lease);
     std::erase(lease.acquisitions, node.key());
+    // A block may have been found wrong after it was there, while the rest of its run was on its
+    // way.
+    const auto wrong = std::ranges::find_if(
+        acquisition.slots, [](const Slot* slot) { return slot->state != SlotState::copy; });
+    for (auto at = wrong; at != acquisition.slots.end(); ++at) unhold(**at);
+    acquisition.slots.erase(wrong, acquisition.slots.end());
     std::vector<AcquiredBlock> blocks;
     blocks.reserve(acquisition.slots.size());
     for (std::size_t at = 0; at < acquisition.slots.size(); ++at) {

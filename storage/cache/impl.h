@@ -201,7 +201,9 @@ class TieredCache::Impl {
   void fail_load(Slot& slot);
 
   // write_behind.cc
-  void queue_write(Block& block);
+  // `known_reachable` saves the walk to the first block that reachability costs while there are
+  // holes.
+  void queue_write(Block& block, bool known_reachable = false);
   void pump_writes();
   void start_write(Block& block, Slot& source);
   void finish_write(const Operation& operation, const DiskCompletion& completion);

@@ -72,6 +72,9 @@ void TieredCache::Impl::finish_load(const Operation& operation, const Status& st
                                                  : counters(Tier::disk).failures);
       // `slot` still belongs to the block, so this does not remove it.
       if (copy_lost) set_disk(block, DiskCopy::none, 0);
+      block.disk_unreadable = !copy_lost;
+    } else {
+      block.disk_unreadable = false;
     }
     refresh(block);
   }

@@ -7,12 +7,17 @@ namespace terrace::storage {
 
 void TieredCache::Impl::recover() {
   if (!disk_) return;
-  for (const SpaceDescriptor& descriptor : disk_->take_recovered_spaces())
-    (void)catalog_.open_space(descriptor);  // one that does not validate has no blocks here
-
   std::vector<RecoveredBlock> blocks = disk_->take_recovered_blocks();
   std::unordered_map<BlockKey, std::vector<std::size_t>> by_parent;
-  for (std::size_t i = 0; i < blocks.size(); ++i) by_parent[blocks[i].parent].push_back(i);
+  std::unordered_set<BlockKey> with_blocks;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    by_parent[blocks[i].parent].push_back(i);
+    with_blocks.insert(blocks[i].space);
+  }
+  // Others are opened when a client asks: all that there ever were would fill the limit some day.
+  for (const SpaceDescriptor& descriptor : disk_->take_recovered_spaces())
+    if (with_blocks.contains(descriptor.digest()))
+      (void)catalog_.open_space(descriptor);  // one that does not validate has no blocks here
 
   // From the heads on: whatever is not reached so has lost an ancestor and could never be matched.
   struct Head {

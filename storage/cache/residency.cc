@@ -56,6 +56,7 @@ void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk
   disk_bytes_ += disk_bytes - block.disk_bytes;
   block.disk = copy;
   block.disk_bytes = disk_bytes;
+  block.disk_unreadable = false;
   settle(block, was_present);
 }
 

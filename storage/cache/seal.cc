@@ -42,11 +42,24 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     slot->state = SlotState::copy;
     slot->checksum = request.checksum;
     attach(*block, *slot);
+    if (block->disk_unreadable && block->on_disk()) {
+      // It had to be computed again because its record cannot be read: that is to be written anew.
+      // Nobody reads it, since that would be into the device slot that it did not have.
+      disk_->erase(block->key);
+      set_disk(*block, DiskCopy::none, 0);
+    }
     touch(*block, recency);
-    queue_write(*block);
+    // Its parent is reachable, as was checked above, and it is present.
+    queue_write(*block, true);
     // What only device and host have below a hole was not written: after a crash it would be lost.
-    if (healed)
-      for (Block* child : block->children) queue_write(*child);
+    if (healed) {
+      for (Block* child : block->children) {
+        if (!child->present()) continue;
+        child->disk_declined = false;
+        refresh(*child);
+        queue_write(*child, true);
+      }
+    }
     last_sealed = block;
     outcomes[i] = SealOutcome::sealed;
   }

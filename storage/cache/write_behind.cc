@@ -5,10 +5,11 @@
 
 namespace terrace::storage {
 
-void TieredCache::Impl::queue_write(Block& block) {
+void TieredCache::Impl::queue_write(Block& block, bool known_reachable) {
   if (!disk_ || block.write_queued || block.disk != DiskCopy::none || block.disk_declined) return;
-  // Below a hole a block would be an orphan after a restart.
-  if (!catalog_.reachable(block)) return;
+  // Below a hole a block would be an orphan after a restart. Declined until the hole is healed, so
+  // that it may be evicted.
+  if (!known_reachable && !catalog_.reachable(block)) return decline_disk(block);
   std::vector<Block*> chain;
   for (Block* one = &block; one && one->disk == DiskCopy::none && !one->write_queued;
        one = one->parent)
@@ -44,13 +45,19 @@ void TieredCache::Impl::pump_writes() {
         write_queue_.push_back(key);
         continue;
       }
+      // The parent was declined, is a hole, or its write turned out to be impossible. The block
+      // must not wait in memory for a write that will not come.
       block->write_queued = false;
-      if (parent->disk_declined) decline_disk(*block);
-      // Else the parent is a hole, or its write turned out to be impossible.
+      decline_disk(*block);
       continue;
     }
     block->write_queued = false;
     const std::uint64_t bytes = space_of(*block).slot_bytes + record_header_bytes;
+    if (bytes > disk_->usage().capacity_bytes) {
+      // No eviction would make room for it.
+      decline_disk(*block);
+      continue;
+    }
     // Marked first, so that room is not made by evicting its own parent.
     set_disk(*block, DiskCopy::writing, 0);
     if (!make_disk_room(bytes)) {

@@ -86,10 +86,11 @@ struct Block {
   std::uint64_t disk_bytes = 0;  // of the capacity: what it takes, an estimate while writing
   std::uint32_t disk_reads = 0;  // under way
   DiskCopy disk = DiskCopy::none;
-  bool disk_declined = false;  // the disk has no room for it until it is used again
-  bool host_declined = false;  // likewise the host arena
-  bool write_queued = false;   // to the disk
-  bool touched = false;        // its recency is still to be told to the disk
+  bool disk_declined = false;    // not to be written until it is used again, or reachable again
+  bool disk_unreadable = false;  // the last read of the disk's copy failed, though it may be good
+  bool host_declined = false;    // likewise the host arena
+  bool write_queued = false;     // to the disk
+  bool touched = false;          // its recency is still to be told to the disk
 
   // Children with a copy, or one under way, in each tier.
   std::array<std::uint32_t, local_tiers> children_in{};

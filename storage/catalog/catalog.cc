@@ -39,7 +39,12 @@ Result<SpaceEntry*> Catalog::open_space(const SpaceDescriptor& descriptor) {
   entry->slot_bytes = round_up(descriptor.block_bytes, slot_alignment_bytes);
   const auto size = std::ranges::find(size_classes_, entry->slot_bytes);
   entry->size_class = static_cast<std::uint32_t>(size - size_classes_.begin());
-  if (size == size_classes_.end()) size_classes_.push_back(entry->slot_bytes);
+  if (size == size_classes_.end()) {
+    if (size_classes_.size() >= max_size_classes)
+      return error(StatusCode::resource_exhausted,
+                   "blocks of more than " + std::to_string(max_size_classes) + " sizes");
+    size_classes_.push_back(entry->slot_bytes);
+  }
   by_digest_.emplace(digest, entry.get());
   spaces_.push_back(std::move(entry));
   return spaces_.back().get();

@@ -27,13 +27,16 @@ class Catalog {
  public:
   // Named limit: spaces are few; a client that makes up thousands is refused.
   static constexpr std::size_t max_spaces = 4096;
+  // Likewise the sizes of their slots: choosing a victim looks at all of them.
+  static constexpr std::size_t max_size_classes = 64;
 
   Catalog() = default;
   ~Catalog();
   Catalog(const Catalog&) = delete;
   Catalog& operator=(const Catalog&) = delete;
 
-  // The same descriptor (but for its label) gives the same entry.
+  // The same descriptor (but for its label) gives the same entry. resource_exhausted past one of
+  // the limits.
   Result<SpaceEntry*> open_space(const SpaceDescriptor& descriptor);
   SpaceEntry* space(SpaceId id) { return id < spaces_.size() ? spaces_[id].get() : nullptr; }
   const SpaceEntry* space(SpaceId id) const {

@@ -143,6 +143,7 @@ class DiskEngine {
   void take_recency(Group& group);
   void start_syncs();
   void sync_arrived(std::uint32_t file, std::int64_t result);
+  void fail_unsynced(std::vector<StoredWrite>& writes, Group& group);
   void commit_group();
   void group_committed(const Status& status);
   void fail_flushes(const Status& status);

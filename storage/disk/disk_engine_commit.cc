@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "storage/disk/disk_engine.h"
 #include "storage/disk/disk_tags.h"
@@ -39,7 +40,10 @@ void DiskEngine::maybe_start_group() {
       std::make_move_iterator(stored_writes_.begin() + static_cast<std::ptrdiff_t>(writes)));
   stored_writes_.erase(stored_writes_.begin(),
                        stored_writes_.begin() + static_cast<std::ptrdiff_t>(writes));
-  const std::size_t erases = std::min(erasing_.size(), max_commit_blocks);
+  // A write goes with every erase that came before it: an erase of its key in a later group would
+  // delete the entry of the newer record.
+  const std::size_t erases =
+      writes > 0 ? erasing_.size() : std::min(erasing_.size(), max_commit_blocks);
   group.erases.assign(erasing_.begin(), erasing_.begin() + static_cast<std::ptrdiff_t>(erases));
   erasing_.erase(erasing_.begin(), erasing_.begin() + static_cast<std::ptrdiff_t>(erases));
   take_recency(group);
@@ -67,8 +71,8 @@ void DiskEngine::take_recency(Group& group) {
   for (const auto& [key, recency] : pending_recency_) {
     if (located_.contains(key))
       group.recency.emplace_back(key, recency);
-    else if (gates_.contains(key))
-      later.emplace(key, recency);  // its write is still under way
+    else if (gates_.contains(key) && !stopping_)
+      later.emplace(key, recency);  // its write is still under way; at a stop it may be dropped
   }
   pending_recency_ = std::move(later);
   if (!pending_recency_.empty()) recency_due_ns_ = world_.clock->monotonic_ns() + recency_commit_ns;
@@ -94,11 +98,9 @@ void DiskEngine::sync_arrived(std::uint32_t file, std::int64_t result) {
   if (group.syncs_done == group.files_to_sync.size()) commit_group();
 }
 
-void DiskEngine::commit_group() {
-  Group& group = *group_;
-  // What could not be synced is not there.
+void DiskEngine::fail_unsynced(std::vector<StoredWrite>& writes, Group& group) {
   std::vector<StoredWrite> durable;
-  for (StoredWrite& write : group.writes) {
+  for (StoredWrite& write : std::exchange(writes, {})) {
     const auto failed = group.failed_files.find(write.entry.extent.file);
     if (failed == group.failed_files.end()) {
       durable.push_back(std::move(write));
@@ -111,7 +113,17 @@ void DiskEngine::commit_group() {
     completion.status = failed->second;
     finish_write(write.entry.key, write.number, std::move(completion));
   }
-  group.writes = std::move(durable);
+  writes = std::move(durable);
+}
+
+void DiskEngine::commit_group() {
+  Group& group = *group_;
+  // What could not be synced is not there. Nor is what was written to the same file meanwhile: the
+  // kernel tells of an error once, and a later sync would succeed without it.
+  if (!group.failed_files.empty()) {
+    fail_unsynced(group.writes, group);
+    fail_unsynced(stored_writes_, group);
+  }
 
   IndexBatch batch;
   for (const Erasing& erase : group.erases) batch.deletes.push_back(erase.key);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -135,6 +136,10 @@ class SystemFiles final : public Files {
   }
 
   Status preallocate(int fd, std::uint64_t bytes) override {
+    // An allocation that fails may have taken all that was left, if only for a moment.
+    struct statvfs room;
+    if (::fstatvfs(fd, &room) == 0 && room.f_blocks > 0 && room.f_bavail * room.f_frsize < bytes)
+      return errno_status(ENOSPC, "could not allocate a data file");
     while (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) {
       if (errno == EINTR) continue;
       // A file system that cannot: the length at least is what it will grow to.

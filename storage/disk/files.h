@@ -52,8 +52,8 @@ class Files {
   // file must not exist.
   virtual Result<DataFile> open_data_file(const std::string& path, bool create) = 0;
   // Makes the file `bytes` long, all of it really allocated (where the file system can), and its
-  // length durable. A failure may
-  // leave the file at any length.
+  // length durable. Takes nothing if the file system says that it has less than that; another
+  // failure may leave the file at any length.
   virtual Status preallocate(int fd, std::uint64_t bytes) = 0;
   virtual Result<std::uint64_t> size(int fd) = 0;
   // Gives the room of a range back to the file system; the range then reads as zeros.

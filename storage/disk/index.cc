@@ -150,7 +150,7 @@ class Index::Impl {
   Status commit(const IndexBatch& batch, bool sync) {
     // After a failed write RocksDB takes no more of them until it is opened anew.
     if (!database_) {
-      if (Status opened = reopen(false); !opened.ok()) return opened;
+      if (Status opened = reopen(false); !opened.ok()) return of_a_write(std::move(opened));
     }
     rocksdb::WriteBatch changes;
     const auto remove = [&changes](const BlockKey& key) {
@@ -175,9 +175,7 @@ class Index::Impl {
     }
     for (const IndexEntry& entry : batch.puts) undo_.push_back(entry.key);
     database_.reset();
-    const Status failed = to_status(written, "could not write the index");
-    return failed.code() == StatusCode::no_space ? failed
-                                                 : Status(StatusCode::io_error, failed.message());
+    return of_a_write(to_status(written, "could not write the index"));
   }
 
   Status scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) const {
@@ -212,6 +210,12 @@ class Index::Impl {
   }
 
  private:
+  // corruption as the outcome of a write means that the payload is wrong, which it is not.
+  static Status of_a_write(Status failed) {
+    if (failed.code() == StatusCode::no_space) return failed;
+    return Status(StatusCode::io_error, failed.message());
+  }
+
   Status reopen(bool create) {
     rocksdb::DB* opened = nullptr;
     const rocksdb::Status status = rocksdb::DB::Open(database_options(create), path_, &opened);

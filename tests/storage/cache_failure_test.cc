@@ -85,6 +85,22 @@ TEST_F(CacheFailure, AFailedReadIsAMissButTheBlockStaysKnown) {
   check();
 }
 
+TEST_F(CacheFailure, ABlockThatCouldNotBeReadIsWrittenAnewWhenItIsSealedAgain) {
+  const Prompt a = on_disk_only(2);
+  const SessionId session = cache_->open_session();
+  cache_->acquire(session, 1, space_, a.first(1), {}, [](auto) {});
+  finish_disk(0, io_error);
+  cache_->end_session(session);
+  EXPECT_EQ(put(a, 0, 1), 1u);
+  check();
+  EXPECT_FALSE(on_disk_.records.contains(a.keys[0]));
+  finish_everything();
+  EXPECT_EQ(disk_->writes(), 1u);
+  EXPECT_TRUE(on_disk_.records.contains(a.keys[0]));
+  EXPECT_EQ(cache_->match(space_, a.keys, {}).matched_blocks, 2u);
+  check();
+}
+
 TEST_F(CacheFailure, ABlockThatTheDiskLostIsAMiss) {
   const Prompt a = on_disk_only(2);
   on_disk_.records.erase(a.keys[1]);
@@ -188,6 +204,71 @@ TEST_F(CacheFailure, AHostCopyThatDoesNotVerifyIsAMissWithoutADisk) {
   EXPECT_EQ(got, 1u);
   EXPECT_EQ(stats(Tier::host).corruptions, 1u);
   EXPECT_EQ(cache_->match(space_, a.keys, {}).matched_blocks, 1u);
+  check();
+}
+
+TEST_F(CacheFailure, ABlockFoundWrongWhileTheRestOfItsRunLoadsIsNotHandedOut) {
+  const Prompt a = on_disk_only(2);
+  on_disk_.records.at(a.keys[0]).payload[0] ^= std::byte{1};
+  ASSERT_EQ(get(a.first(1)), 0u);
+  const SessionId session = cache_->open_session();
+  const auto slots = cache_->reserve(session, 1, space_, a.first(1), 0);
+  ASSERT_EQ(slots.size(), 1u);
+  // Its bytes are not those of the checksum that it is sealed with.
+  ASSERT_EQ(seal_one(session, 1, slots[0], a, 0)[0], SealOutcome::sealed);
+  std::size_t got = 99;
+  cache_->acquire(session, 2, space_, a.keys, {}, [&](auto blocks) { got = blocks.size(); });
+  ASSERT_EQ(disk_->under_way().size(), 2u);
+  finish_disk(0);  // the write sees it
+  EXPECT_EQ(stats(Tier::device).corruptions, 1u);
+  EXPECT_EQ(got, 99u);
+  finish_disk(0);
+  EXPECT_EQ(got, 0u);
+  check();
+  cache_->end_session(session);
+  EXPECT_EQ(cache_->stats().quarantined_slots, 0u);
+  check();
+}
+
+TEST_F(CacheFailure, WhatIsBelowAHoleDoesNotKeepTheDeviceFull) {
+  start({.device_blocks = 8});
+  const Prompt a = prompt(1, 3);
+  const SessionId sealer = cache_->open_session();
+  const auto slots = cache_->reserve(sealer, 1, space_, a.keys, 0);
+  for (std::size_t i = 1; i < 3; ++i)
+    std::ranges::copy(contents(a.keys[i]), slot_bytes(slots[i]).begin());
+  // The head's bytes are not those of its checksum.
+  for (std::size_t i = 0; i < 3; ++i) seal_one(sealer, 1, slots[i], a, i);
+  cache_->end_session(sealer);
+  ASSERT_EQ(disk_->under_way().size(), 3u);
+  finish_disk(0);
+  EXPECT_EQ(stats(Tier::device).corruptions, 1u);
+  finish_disk(0, io_error);
+  finish_disk(0, io_error);
+  tick(60'000);
+  EXPECT_EQ(get(a.keys), 0u);
+  check();
+  const SessionId other = cache_->open_session();
+  EXPECT_EQ(cache_->reserve(other, 1, space_, {}, 8).size(), 8u);
+  check();
+}
+
+TEST_F(CacheFailure, WhatIsBelowAHoleIsWrittenOnceItIsHealed) {
+  start({.device_blocks = 8});
+  const Prompt a = prompt(1, 2);
+  const SessionId sealer = cache_->open_session();
+  const auto slots = cache_->reserve(sealer, 1, space_, a.keys, 0);
+  std::ranges::copy(contents(a.keys[1]), slot_bytes(slots[1]).begin());
+  for (std::size_t i = 0; i < 2; ++i) seal_one(sealer, 1, slots[i], a, i);
+  cache_->end_session(sealer);
+  finish_disk(0);
+  finish_disk(0, io_error);
+  tick(60'000);
+  EXPECT_TRUE(disk_->under_way().empty());
+  EXPECT_EQ(put(a, 0, 1), 1u);
+  finish_everything();
+  EXPECT_TRUE(on_disk_.records.contains(a.keys[0]));
+  EXPECT_TRUE(on_disk_.records.contains(a.keys[1]));
   check();
 }
 

@@ -1,6 +1,7 @@
 // Blocks on their way down and up.
 #include <algorithm>
 
+#include "core/checksum.h"
 #include "tests/storage/support/cache_fixture.h"
 
 namespace terrace::storage {
@@ -390,6 +391,28 @@ TEST_F(CacheTiers, DrainWithoutADiskIsDoneAtOnce) {
   EXPECT_TRUE(done);
 }
 
+TEST_F(CacheTiers, ABlockLargerThanTheDiskEvictsNothingThere) {
+  constexpr std::uint64_t large = 8 * test_block_bytes;
+  start({.device_blocks = 32, .disk_blocks = 3, .slab_blocks = 16});
+  put(prompt(1, 2), 0, 2);
+  finish_everything();
+  ASSERT_EQ(on_disk_.records.size(), 2u);
+  const auto space = cache_->open_space(descriptor("large", large));
+  ASSERT_TRUE(space);
+  const SessionId session = cache_->open_session();
+  const auto slots = cache_->reserve(session, 1, *space, {}, 1);
+  ASSERT_EQ(slots.size(), 1u);
+  SealRequest request;
+  request.slot = slots[0];
+  request.parent = descriptor("large", large).digest();
+  request.tokens = {1, 2, 3, 4};
+  request.checksum = payload_checksum(slot_bytes(slots[0], large));
+  ASSERT_EQ(cache_->seal(session, 1, std::span(&request, 1))[0], SealOutcome::sealed);
+  finish_everything();
+  EXPECT_EQ(on_disk_.records.size(), 2u);
+  check();
+}
+
 TEST_F(CacheTiers, WhatTheDiskRecoveredIsKnownAtOnce) {
   start({});
   const Prompt a = prompt(1, 5);
@@ -400,6 +423,17 @@ TEST_F(CacheTiers, WhatTheDiskRecoveredIsKnownAtOnce) {
   EXPECT_EQ(cache_->spaces().size(), 1u);
   EXPECT_EQ(get(a.keys), 5u);
   check();
+}
+
+TEST_F(CacheTiers, ASpaceWithoutBlocksIsForgottenAtARestartAndCanBeOpenedAgain) {
+  start({});
+  ASSERT_TRUE(cache_->open_space(descriptor("other")));
+  put(prompt(1, 1), 0, 1);
+  finish_everything();
+  start({});
+  EXPECT_EQ(cache_->spaces().size(), 1u);
+  EXPECT_TRUE(cache_->open_space(descriptor("other")));
+  EXPECT_EQ(cache_->spaces().size(), 2u);
 }
 
 TEST_F(CacheTiers, RecencySurvivesARestart) {

@@ -114,5 +114,25 @@ TEST(Catalog, FindsTheChildThatSharesMostTokensAmongMany) {
   for (Block* block : blocks) block->device = nullptr;
 }
 
+TEST(Catalog, RefusesBlocksOfTooManySizes) {
+  Catalog catalog;
+  SpaceDescriptor space;
+  space.numerics_id = "n";
+  space.kv_dtype = "bf16";
+  space.layout_id = "l";
+  space.block_tokens = 4;
+  for (std::size_t i = 1; i <= Catalog::max_size_classes; ++i) {
+    space.block_bytes = i * 4096;
+    ASSERT_TRUE(catalog.open_space(space));
+  }
+  space.block_bytes += 4096;
+  const auto refused = catalog.open_space(space);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), StatusCode::resource_exhausted);
+  space.block_bytes = 4096;
+  space.block_tokens = 8;  // another space, a known size
+  EXPECT_TRUE(catalog.open_space(space));
+}
+
 }  // namespace
 }  // namespace terrace::storage

@@ -103,6 +103,14 @@ TEST(MemoryFile, ClientsOfTheHostArenaMayNotWrite) {
       SharedMapping::map((*shared)->exported_fd(), 4096, SharedMapping::Access::read_write));
 }
 
+TEST(MemoryFile, AClientOfTheDeviceArenaCannotLockOutOthers) {
+  auto shared = MemoryFile::create("test", 4096, MemoryFile::Clients::read_write);
+  ASSERT_TRUE(shared);
+  EXPECT_FALSE(seal_against_writing((*shared)->exported_fd()).ok());
+  EXPECT_TRUE(
+      SharedMapping::map((*shared)->exported_fd(), 4096, SharedMapping::Access::read_write));
+}
+
 // The cache with threads that really copy.
 class CacheOnHost : public CacheFixture {};
 

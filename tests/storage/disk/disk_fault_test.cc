@@ -1,11 +1,15 @@
 // Fails the Nth operation of the file system, N = 0, 1, ... until nothing fails any more, on the
 // paths that write and that recover. A failure costs the request that met it, nothing else.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <future>
+#include <set>
 
 #include "tests/storage/disk/faulty_world.h"
 #include "tests/storage/disk/store_harness.h"
@@ -14,6 +18,39 @@ namespace terrace::storage {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Keeps the first sync back until a write completes, then fails it.
+class LateSyncFailure final : public Ring {
+ public:
+  LateSyncFailure(std::unique_ptr<Ring> ring, std::promise<void>& sync_began)
+      : ring_(std::move(ring)), sync_began_(sync_began) {}
+
+  std::string_view name() const override { return "late sync failure"; }
+  void submit(const RingOperation& operation) override {
+    if (operation.kind == RingOperation::Kind::sync && !sync_seen_) {
+      sync_seen_ = true;
+      kept_back_ = operation.tag;
+      sync_began_.set_value();
+      return;
+    }
+    if (operation.kind == RingOperation::Kind::write) writes_.insert(operation.tag);
+    ring_->submit(operation);
+  }
+  void wait(std::vector<RingCompletion>& out, std::optional<std::int64_t> timeout_ns) override {
+    ring_->wait(out, timeout_ns);
+    const bool wrote = std::ranges::any_of(
+        out, [&](const RingCompletion& completion) { return writes_.contains(completion.tag); });
+    if (wrote && kept_back_) out.push_back({*std::exchange(kept_back_, std::nullopt), -EIO});
+  }
+  void wake() override { ring_->wake(); }
+
+ private:
+  const std::unique_ptr<Ring> ring_;
+  std::promise<void>& sync_began_;
+  std::set<std::uint64_t> writes_;
+  std::optional<std::uint64_t> kept_back_;
+  bool sync_seen_ = false;
+};
 
 class DiskFaultTest : public ::testing::Test {
  protected:
@@ -92,6 +129,19 @@ TEST_F(DiskFaultTest, AFullFileSystemIsNoSpaceAndPasses) {
     EXPECT_TRUE(harness->write(test_block(space_, i, 150'000)).status.ok());
 }
 
+TEST_F(DiskFaultTest, AFileForWhichThereIsNoRoomTakesNone) {
+  const std::string path = directory_.path() + "/file";
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(fd);
+  const std::uint64_t more_than_free = fs::space(path).capacity + mib;
+  EXPECT_EQ(make_system_files()->preallocate(fd.get(), more_than_free).code(),
+            StatusCode::no_space);
+  struct stat status;
+  ASSERT_EQ(::fstat(fd.get(), &status), 0);
+  EXPECT_EQ(status.st_size, 0);
+  EXPECT_EQ(status.st_blocks, 0);
+}
+
 TEST_F(DiskFaultTest, ADeviceThatIsGoneForAWhileCostsNoRoom) {
   const auto harness = open(faulty_world(plan_, false, true));
   plan_->fail(0, EIO, true);
@@ -105,6 +155,29 @@ TEST_F(DiskFaultTest, ADeviceThatIsGoneForAWhileCostsNoRoom) {
     stored += written.disk_bytes;
   }
   EXPECT_GT(stored, options_.capacity_bytes * 9 / 10);
+}
+
+TEST_F(DiskFaultTest, ASyncThatFailsTakesWhatWasWrittenMeanwhileWithIt) {
+  std::promise<void> sync_began;
+  DiskWorld world;
+  world.make_ring = [&](RingKind kind, unsigned depth) -> Result<std::unique_ptr<Ring>> {
+    auto ring = make_ring(kind, depth);
+    if (!ring) return ring;
+    return std::make_unique<LateSyncFailure>(std::move(*ring), sync_began);
+  };
+  const auto harness = open(std::move(world));
+  const TestBlock first = test_block(space_, 1, 50'000), second = test_block(space_, 2, 50'000);
+  const Ticket first_write = harness->next_ticket(), second_write = harness->next_ticket();
+  harness->store().write(write_of(first, first_write));
+  sync_began.get_future().wait();
+  harness->store().write(write_of(second, second_write));
+  EXPECT_EQ(harness->wait(first_write).status.code(), StatusCode::io_error);
+  EXPECT_EQ(harness->wait(second_write).status.code(), StatusCode::io_error);
+  for (const TestBlock& block : {std::cref(first), std::cref(second)}) {
+    EXPECT_EQ(harness->read(block).code(), StatusCode::not_found);
+    EXPECT_TRUE(harness->write(block).status.ok());
+    EXPECT_TRUE(harness->read(block).ok());
+  }
 }
 
 TEST_F(DiskFaultTest, ARecoveryThatFailsOnceThrowsNothingAway) {
@@ -163,6 +236,12 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
     EXPECT_TRUE(harness->read(kept[0]).ok());
     harness->store().erase(kept[0].key);
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+    // An index that cannot even be opened says nothing against the payload.
+    const std::string current = options_.directory + "/index/CURRENT";
+    fs::rename(current, current + ".away");
+    failed = harness->write(block).status;
+    EXPECT_EQ(failed.code(), StatusCode::io_error) << failed.to_string();
+    fs::rename(current + ".away", current);
     // Over: the index is opened anew and takes everything, the erase included.
     kept.clear();
     kept.push_back(test_block(space_, 2000, 4096));

@@ -181,6 +181,19 @@ TEST_P(DiskStoreTest, RequestsForOneKeyTakeEffectInTheirOrder) {
   EXPECT_TRUE(harness->read(block).ok());
 }
 
+TEST_P(DiskStoreTest, AStopDropsWhatWaitsAndItsRecency) {
+  auto harness = open();
+  std::vector<TestBlock> blocks;
+  for (std::uint64_t i = 0; i < 4 * max_writes_in_flight; ++i)
+    blocks.push_back(test_block(space_, i, 16'000));
+  for (const TestBlock& block : blocks)
+    harness->store().write(write_of(block, harness->next_ticket()));
+  std::vector<BlockKey> keys;
+  for (const TestBlock& block : blocks) keys.push_back(block.key);
+  harness->store().touch(keys, 9);
+  harness->close();  // returns
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, DiskStoreTest,
                          ::testing::Values(Variant{RingKind::io_uring, Codec::raw},
                                            Variant{RingKind::io_uring, Codec::zstd},
