@@ -29,6 +29,8 @@ class Session : public std::enable_shared_from_this<Session> {
   storage::SessionId id() const { return id_; }
   const std::string& client_name() const { return client_name_; }
   bool ended() const { return ended_; }
+  // Whether there is anything that its process could still touch.
+  bool holds_anything() const { return !leases_.empty(); }
 
   // Each throws a kj::Exception for a session that has ended or a limit that was reached.
   kj::Promise<std::vector<storage::AcquiredBlock>> acquire(storage::LeaseId lease,

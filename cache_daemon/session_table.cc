@@ -29,6 +29,9 @@ void SessionTable::connection_lost(storage::SessionId id) {
   if (found == entries_.end()) return;
   found->second.cut = nullptr;
   if (!found->second.peer->alive()) return end(id, "its process has ended");
+  // Kept for nothing, the sessions of a client whose handshakes fail again and again would lock
+  // everybody out.
+  if (!found->second.session->holds_anything()) return end(id, "its connection is gone");
   found->second.session->abandon();
   spdlog::info("session {} lost its connection; its slots are quarantined while pid {} lives", id,
                found->second.peer->pid());

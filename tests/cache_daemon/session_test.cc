@@ -135,6 +135,24 @@ TEST_F(SessionTest, ALostConnectionQuarantinesUntilTheProcessDisownsTheSession) 
   EXPECT_EQ(stats(*second).at("sessions"), 1);
 }
 
+TEST_F(SessionTest, ALostConnectionThatHeldNothingLocksNobodyOut) {
+  start_daemon({"limits.max_sessions=1"});
+  const auto watcher = connect();
+  for (int round = 0; round < 3; ++round) {
+    auto connection = connect();
+    {
+      auto session = open_session(*connection);
+      auto space = open_space(session);
+      reserve(space, 1, 3);
+      auto release = space.releaseRequest();
+      release.initLeases(1).set(0, 1);
+      wait(release.send());
+    }
+    connection.reset();
+    ASSERT_TRUE(stats_become(*watcher, "sessions", 0));
+  }
+}
+
 TEST_F(SessionTest, TheSessionOfAnotherProcessCannotBeDisowned) {
   start_daemon();
   const test_support::Process holder(
