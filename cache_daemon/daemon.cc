@@ -72,15 +72,25 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
 
 Daemon::~Daemon() = default;
 
+bool Daemon::run_turn(const char* what, kj::FunctionParam<void()> turn) {
+  KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&] { turn(); })) {
+    spdlog::error("{} failed: {}", what, exception->getDescription().cStr());
+    return false;
+  }
+  return true;
+}
+
 kj::Promise<void> Daemon::accept_next() {
   return receiver_->acceptAuthenticated().then(
       [this](kj::AuthenticatedStream&& stream) -> kj::Promise<void> {
         if (context_.connections >= max_connections) {
           spdlog::warn("refusing a connection: there are {} already", context_.connections);
         } else {
-          auto connection = kj::heap<Connection>(context_, kj::mv(stream));
-          auto over = connection->when_over();
-          connections_.add(over.attach(kj::mv(connection)));
+          run_turn("opening a connection", [&] {
+            auto connection = kj::heap<Connection>(context_, kj::mv(stream));
+            auto over = connection->when_over();
+            connections_.add(over.attach(kj::mv(connection)));
+          });
         }
         return accept_next();
       },
@@ -95,14 +105,18 @@ kj::Promise<void> Daemon::accept_next() {
 kj::Promise<void> Daemon::run_completions_forever() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = ::read(wake_fd_.get(), &count, sizeof count);
-  engines_->cache->run_completions();
+  // What a turn that failed has left is not announced again.
+  if (!run_turn("running completions", [this] { engines_->cache->run_completions(); }))
+    return io_.provider->getTimer().afterDelay(kj_duration(tick_interval)).then([this] {
+      return run_completions_forever();
+    });
   // A wake from here on is a new edge, which the observer sees when the loop polls next.
   return wake_observer_->whenBecomesReadable().then([this] { return run_completions_forever(); });
 }
 
 kj::Promise<void> Daemon::tick_forever() {
   return io_.provider->getTimer().afterDelay(kj_duration(tick_interval)).then([this] {
-    engines_->cache->tick();
+    run_turn("work by time", [this] { engines_->cache->tick(); });
     return tick_forever();
   });
 }

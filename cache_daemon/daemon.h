@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kj/async-io.h>
+#include <kj/function.h>
 
 #include <memory>
 
@@ -31,6 +32,9 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
          std::unique_ptr<Engines> engines, ListeningSocket socket);
 
+  // Whether `turn` came to its end. One that throws is logged and must not end what comes after it:
+  // accepting, completions and ticks go on for as long as the daemon runs.
+  bool run_turn(const char* what, kj::FunctionParam<void()> turn);
   kj::Promise<void> accept_next();
   kj::Promise<void> tick_forever();
   kj::Promise<void> run_completions_forever();
