@@ -121,7 +121,7 @@ kj::Promise<void> Daemon::tick_forever() {
   });
 }
 
-kj::Promise<void> Daemon::drain() {
+kj::Promise<bool> Daemon::drain() {
   accepting_ = nullptr;
   receiver_ = nullptr;
   socket_.close();
@@ -131,16 +131,20 @@ kj::Promise<void> Daemon::drain() {
   engines_->cache->drain([fulfiller] { (*fulfiller)->fulfill(); });
   spdlog::info("draining: {} blocks are not on disk yet", engines_->cache->drain_blocks_left());
 
-  auto finished = done.promise.then([] { spdlog::info("drained: everything is on disk"); });
+  auto finished = done.promise.then([] {
+    spdlog::info("drained: everything is on disk");
+    return true;
+  });
   auto deadline =
       io_.provider->getTimer().afterDelay(kj_duration(config_.drain_deadline)).then([this] {
         spdlog::warn("gave up draining after {} s: {} blocks are lost",
                      config_.drain_deadline.count(), engines_->cache->drain_blocks_left());
+        return false;
       });
   return finished.exclusiveJoin(kj::mv(deadline)).exclusiveJoin(report_drain_progress());
 }
 
-kj::Promise<void> Daemon::report_drain_progress() {
+kj::Promise<bool> Daemon::report_drain_progress() {
   return io_.provider->getTimer().afterDelay(kj_duration(drain_progress_interval)).then([this] {
     spdlog::info("draining: {} blocks left", engines_->cache->drain_blocks_left());
     return report_drain_progress();

@@ -24,9 +24,10 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
 
   const std::string& boot_id() const { return context_.boot_id; }
 
-  // Stops listening, lets what only memory holds go to disk, and resolves when that is done or its
-  // deadline has passed. Clients that are connected keep being served meanwhile.
-  kj::Promise<void> drain();
+  // Stops listening, removes the socket's file and lets what only memory holds go to disk. True
+  // when that is done; false when its deadline has passed first, and then a disk that hangs may
+  // hold the destructor up without a bound. Clients that are connected keep being served meanwhile.
+  kj::Promise<bool> drain();
 
  private:
   Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
@@ -38,7 +39,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> accept_next();
   kj::Promise<void> tick_forever();
   kj::Promise<void> run_completions_forever();
-  kj::Promise<void> report_drain_progress();
+  kj::Promise<bool> report_drain_progress();
   void taskFailed(kj::Exception&& exception) override;
 
   kj::AsyncIoContext& io_;

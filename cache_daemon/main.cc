@@ -47,6 +47,14 @@ int fail(const Status& status) {
   return EXIT_FAILURE;
 }
 
+enum class DrainEnd { drained, gave_up, interrupted };
+
+// Not even waiting for the engines' threads. The socket's file is gone since the drain began.
+[[noreturn]] void leave_at_once(int status) {
+  spdlog::default_logger()->flush();
+  std::_Exit(status);
+}
+
 int run(const config::DaemonConfig& config) {
   set_up_log(config.log.level);
   // Before any thread is started, so that all inherit the mask.
@@ -61,16 +69,22 @@ int run(const config::DaemonConfig& config) {
   const int signal = next_stop_signal(io.unixEventPort).wait(io.waitScope);
   spdlog::info("stopping on {}; once more to stop at once",
                signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  bool drained = false;
-  (*daemon)
-      ->drain()
-      .then([&drained] { drained = true; })
-      .exclusiveJoin(next_stop_signal(io.unixEventPort).ignoreResult())
-      .wait(io.waitScope);
-  if (!drained) {
-    spdlog::warn("stopped without draining");
-    // Not even waiting for the engines' threads.
-    std::_Exit(EXIT_FAILURE);
+  const DrainEnd end =
+      (*daemon)
+          ->drain()
+          .then([](bool drained) { return drained ? DrainEnd::drained : DrainEnd::gave_up; })
+          .exclusiveJoin(
+              next_stop_signal(io.unixEventPort).then([](int) { return DrainEnd::interrupted; }))
+          .wait(io.waitScope);
+  switch (end) {
+    case DrainEnd::drained:
+      break;
+    case DrainEnd::gave_up:
+      // An orderly stop, but the engines' threads may wait for a device that hangs.
+      leave_at_once(EXIT_SUCCESS);
+    case DrainEnd::interrupted:
+      spdlog::warn("stopped without draining");
+      leave_at_once(EXIT_FAILURE);
   }
   stop_capturing_signals();
   return EXIT_SUCCESS;
