@@ -2,11 +2,14 @@
 #include <kj/async-unix.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "cache_daemon/command_line.h"
 #include "cache_daemon/daemon.h"
@@ -47,6 +50,15 @@ int fail(const Status& status) {
   return EXIT_FAILURE;
 }
 
+// Each client costs two or three descriptors, and many systems allow 1024 unless asked.
+void allow_as_many_descriptors_as_may_be() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    spdlog::warn("could not raise the limit of descriptors: {}", std::strerror(errno));
+}
+
 enum class DrainEnd { drained, gave_up, interrupted };
 
 // Not even waiting for the engines' threads. The socket's file is gone since the drain began.
@@ -57,6 +69,7 @@ enum class DrainEnd { drained, gave_up, interrupted };
 
 int run(const config::DaemonConfig& config) {
   set_up_log(config.log.level);
+  allow_as_many_descriptors_as_may_be();
   // Before any thread is started, so that all inherit the mask.
   kj::UnixEventPort::captureSignal(SIGTERM);
   kj::UnixEventPort::captureSignal(SIGINT);

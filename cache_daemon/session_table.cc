@@ -14,6 +14,10 @@ Result<std::shared_ptr<Session>> SessionTable::open(std::shared_ptr<PeerProcess>
   if (entries_.size() >= max_sessions_)
     return error(StatusCode::resource_exhausted,
                  "there are " + std::to_string(entries_.size()) + " sessions already");
+  if (!peer->can_be_watched())
+    return error(StatusCode::resource_exhausted, "the daemon could not watch process " +
+                                                     std::to_string(peer->pid()) +
+                                                     "; it may be out of descriptors");
   auto session = std::make_shared<Session>(cache_, std::move(client_name), max_leases_);
   const storage::SessionId id = session->id();
   // The watch is dropped, and so fails, with the session's entry.

@@ -20,7 +20,8 @@ class SessionTable final : private kj::TaskSet::ErrorHandler {
   SessionTable(storage::TieredCache& cache, std::size_t max_sessions, std::size_t max_leases);
 
   // `cut` ends the connection, some time later; called when the process ends or disowns the session
-  // while the connection stands. resource_exhausted at the limit.
+  // while the connection stands. resource_exhausted at the limit, and for a process that cannot be
+  // watched.
   Result<std::shared_ptr<Session>> open(std::shared_ptr<PeerProcess> peer, std::string client_name,
                                         std::function<void()> cut);
 
