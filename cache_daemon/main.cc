@@ -5,11 +5,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <string>
 
 #include "cache_daemon/command_line.h"
 #include "cache_daemon/daemon.h"
@@ -45,10 +48,13 @@ void stop_capturing_signals() {
   ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
 }
 
-int fail(const Status& status) {
-  std::fprintf(stderr, "terraced: %s\n", status.message().c_str());
+// One line, whatever the message has in it.
+int fail(std::string message) {
+  std::ranges::replace(message, '\n', ' ');
+  std::fprintf(stderr, "terraced: %s\n", message.c_str());
   return EXIT_FAILURE;
 }
+int fail(const Status& status) { return fail(status.message()); }
 
 // Each client costs two or three descriptors, and many systems allow 1024 unless asked.
 void allow_as_many_descriptors_as_may_be() {
@@ -103,16 +109,26 @@ int run(const config::DaemonConfig& config) {
   return EXIT_SUCCESS;
 }
 
-}  // namespace
-}  // namespace terrace::daemon
-
-int main(int argc, char** argv) {
-  using namespace terrace::daemon;
+int parse_and_run(int argc, char** argv) {
   const auto choice = read_command_line(argc, argv);
   if (!choice) return fail(choice.error());
   if (const auto* answer = std::get_if<Answer>(&*choice)) {
     std::fputs(answer->text.c_str(), stdout);
     return EXIT_SUCCESS;
   }
-  return run(std::get<terrace::config::DaemonConfig>(*choice));
+  return run(std::get<config::DaemonConfig>(*choice));
+}
+
+}  // namespace
+}  // namespace terrace::daemon
+
+int main(int argc, char** argv) {
+  using namespace terrace::daemon;
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const kj::Exception& exception) {
+    return fail(std::string(exception.getDescription().cStr()));
+  } catch (const std::exception& exception) {
+    return fail(std::string(exception.what()));
+  }
 }
