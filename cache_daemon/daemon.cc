@@ -72,15 +72,25 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
 
 Daemon::~Daemon() = default;
 
+bool Daemon::run_turn(const char* what, kj::FunctionParam<void()> turn) {
+  KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&] { turn(); })) {
+    spdlog::error("{} failed: {}", what, exception->getDescription().cStr());
+    return false;
+  }
+  return true;
+}
+
 kj::Promise<void> Daemon::accept_next() {
   return receiver_->acceptAuthenticated().then(
       [this](kj::AuthenticatedStream&& stream) -> kj::Promise<void> {
         if (context_.connections >= max_connections) {
           spdlog::warn("refusing a connection: there are {} already", context_.connections);
         } else {
-          auto connection = kj::heap<Connection>(context_, kj::mv(stream));
-          auto over = connection->when_over();
-          connections_.add(over.attach(kj::mv(connection)));
+          run_turn("opening a connection", [&] {
+            auto connection = kj::heap<Connection>(context_, kj::mv(stream));
+            auto over = connection->when_over();
+            connections_.add(over.attach(kj::mv(connection)));
+          });
         }
         return accept_next();
       },
@@ -95,19 +105,23 @@ kj::Promise<void> Daemon::accept_next() {
 kj::Promise<void> Daemon::run_completions_forever() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = ::read(wake_fd_.get(), &count, sizeof count);
-  engines_->cache->run_completions();
+  // What a turn that failed has left is not announced again.
+  if (!run_turn("running completions", [this] { engines_->cache->run_completions(); }))
+    return io_.provider->getTimer().afterDelay(kj_duration(tick_interval)).then([this] {
+      return run_completions_forever();
+    });
   // A wake from here on is a new edge, which the observer sees when the loop polls next.
   return wake_observer_->whenBecomesReadable().then([this] { return run_completions_forever(); });
 }
 
 kj::Promise<void> Daemon::tick_forever() {
   return io_.provider->getTimer().afterDelay(kj_duration(tick_interval)).then([this] {
-    engines_->cache->tick();
+    run_turn("work by time", [this] { engines_->cache->tick(); });
     return tick_forever();
   });
 }
 
-kj::Promise<void> Daemon::drain() {
+kj::Promise<bool> Daemon::drain() {
   accepting_ = nullptr;
   receiver_ = nullptr;
   socket_.close();
@@ -117,16 +131,20 @@ kj::Promise<void> Daemon::drain() {
   engines_->cache->drain([fulfiller] { (*fulfiller)->fulfill(); });
   spdlog::info("draining: {} blocks are not on disk yet", engines_->cache->drain_blocks_left());
 
-  auto finished = done.promise.then([] { spdlog::info("drained: everything is on disk"); });
+  auto finished = done.promise.then([] {
+    spdlog::info("drained: everything is on disk");
+    return true;
+  });
   auto deadline =
       io_.provider->getTimer().afterDelay(kj_duration(config_.drain_deadline)).then([this] {
         spdlog::warn("gave up draining after {} s: {} blocks are lost",
                      config_.drain_deadline.count(), engines_->cache->drain_blocks_left());
+        return false;
       });
   return finished.exclusiveJoin(kj::mv(deadline)).exclusiveJoin(report_drain_progress());
 }
 
-kj::Promise<void> Daemon::report_drain_progress() {
+kj::Promise<bool> Daemon::report_drain_progress() {
   return io_.provider->getTimer().afterDelay(kj_duration(drain_progress_interval)).then([this] {
     spdlog::info("draining: {} blocks left", engines_->cache->drain_blocks_left());
     return report_drain_progress();

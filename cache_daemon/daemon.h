@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kj/async-io.h>
+#include <kj/function.h>
 
 #include <memory>
 
@@ -23,18 +24,22 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
 
   const std::string& boot_id() const { return context_.boot_id; }
 
-  // Stops listening, lets what only memory holds go to disk, and resolves when that is done or its
-  // deadline has passed. Clients that are connected keep being served meanwhile.
-  kj::Promise<void> drain();
+  // Stops listening, removes the socket's file and lets what only memory holds go to disk. True
+  // when that is done; false when its deadline has passed first, and then a disk that hangs may
+  // hold the destructor up without a bound. Clients that are connected keep being served meanwhile.
+  kj::Promise<bool> drain();
 
  private:
   Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
          std::unique_ptr<Engines> engines, ListeningSocket socket);
 
+  // Whether `turn` came to its end. One that throws is logged and must not end what comes after it:
+  // accepting, completions and ticks go on for as long as the daemon runs.
+  bool run_turn(const char* what, kj::FunctionParam<void()> turn);
   kj::Promise<void> accept_next();
   kj::Promise<void> tick_forever();
   kj::Promise<void> run_completions_forever();
-  kj::Promise<void> report_drain_progress();
+  kj::Promise<bool> report_drain_progress();
   void taskFailed(kj::Exception&& exception) override;
 
   kj::AsyncIoContext& io_;

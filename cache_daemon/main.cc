@@ -2,11 +2,17 @@
 #include <kj/async-unix.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
 
 #include "cache_daemon/command_line.h"
 #include "cache_daemon/daemon.h"
@@ -42,13 +48,34 @@ void stop_capturing_signals() {
   ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
 }
 
-int fail(const Status& status) {
-  std::fprintf(stderr, "terraced: %s\n", status.message().c_str());
+// One line, whatever the message has in it.
+int fail(std::string message) {
+  std::ranges::replace(message, '\n', ' ');
+  std::fprintf(stderr, "terraced: %s\n", message.c_str());
   return EXIT_FAILURE;
+}
+int fail(const Status& status) { return fail(status.message()); }
+
+// Each client costs two or three descriptors, and many systems allow 1024 unless asked.
+void allow_as_many_descriptors_as_may_be() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    spdlog::warn("could not raise the limit of descriptors: {}", std::strerror(errno));
+}
+
+enum class DrainEnd { drained, gave_up, interrupted };
+
+// Not even waiting for the engines' threads. The socket's file is gone since the drain began.
+[[noreturn]] void leave_at_once(int status) {
+  spdlog::default_logger()->flush();
+  std::_Exit(status);
 }
 
 int run(const config::DaemonConfig& config) {
   set_up_log(config.log.level);
+  allow_as_many_descriptors_as_may_be();
   // Before any thread is started, so that all inherit the mask.
   kj::UnixEventPort::captureSignal(SIGTERM);
   kj::UnixEventPort::captureSignal(SIGINT);
@@ -61,19 +88,35 @@ int run(const config::DaemonConfig& config) {
   const int signal = next_stop_signal(io.unixEventPort).wait(io.waitScope);
   spdlog::info("stopping on {}; once more to stop at once",
                signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  bool drained = false;
-  (*daemon)
-      ->drain()
-      .then([&drained] { drained = true; })
-      .exclusiveJoin(next_stop_signal(io.unixEventPort).ignoreResult())
-      .wait(io.waitScope);
-  if (!drained) {
-    spdlog::warn("stopped without draining");
-    // Not even waiting for the engines' threads.
-    std::_Exit(EXIT_FAILURE);
+  const DrainEnd end =
+      (*daemon)
+          ->drain()
+          .then([](bool drained) { return drained ? DrainEnd::drained : DrainEnd::gave_up; })
+          .exclusiveJoin(
+              next_stop_signal(io.unixEventPort).then([](int) { return DrainEnd::interrupted; }))
+          .wait(io.waitScope);
+  switch (end) {
+    case DrainEnd::drained:
+      break;
+    case DrainEnd::gave_up:
+      // An orderly stop, but the engines' threads may wait for a device that hangs.
+      leave_at_once(EXIT_SUCCESS);
+    case DrainEnd::interrupted:
+      spdlog::warn("stopped without draining");
+      leave_at_once(EXIT_FAILURE);
   }
   stop_capturing_signals();
   return EXIT_SUCCESS;
+}
+
+int parse_and_run(int argc, char** argv) {
+  const auto choice = read_command_line(argc, argv);
+  if (!choice) return fail(choice.error());
+  if (const auto* answer = std::get_if<Answer>(&*choice)) {
+    std::fputs(answer->text.c_str(), stdout);
+    return EXIT_SUCCESS;
+  }
+  return run(std::get<config::DaemonConfig>(*choice));
 }
 
 }  // namespace
@@ -81,11 +124,11 @@ int run(const config::DaemonConfig& config) {
 
 int main(int argc, char** argv) {
   using namespace terrace::daemon;
-  const auto choice = read_command_line(argc, argv);
-  if (!choice) return fail(choice.error());
-  if (const auto* answer = std::get_if<Answer>(&*choice)) {
-    std::fputs(answer->text.c_str(), stdout);
-    return EXIT_SUCCESS;
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const kj::Exception& exception) {
+    return fail(std::string(exception.getDescription().cStr()));
+  } catch (const std::exception& exception) {
+    return fail(std::string(exception.what()));
   }
-  return run(std::get<terrace::config::DaemonConfig>(*choice));
 }

@@ -17,6 +17,9 @@ class PeerProcess {
   PeerProcess(kj::UnixEventPort& port, pid_t pid);
 
   pid_t pid() const { return pid_; }
+  // False if the kernel refused to say when this process ends, say for want of descriptors: what it
+  // held would be held for ever.
+  bool can_be_watched() const { return pid_ <= 0 || gone_ || pidfd_; }
   bool alive() const;
   // Never true of processes that nothing can be told of.
   bool is_same_process(const PeerProcess& other) const {

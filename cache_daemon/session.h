@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/block_key.h"
 #include "core/status.h"
 #include "storage/tiered_cache.h"
 
@@ -29,6 +30,8 @@ class Session : public std::enable_shared_from_this<Session> {
   storage::SessionId id() const { return id_; }
   const std::string& client_name() const { return client_name_; }
   bool ended() const { return ended_; }
+  // Whether there is anything that its process could still touch.
+  bool holds_anything() const { return !leases_.empty(); }
 
   // Each throws a kj::Exception for a session that has ended or a limit that was reached.
   kj::Promise<std::vector<storage::AcquiredBlock>> acquire(storage::LeaseId lease,
@@ -40,6 +43,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<storage::SealOutcome> seal(storage::LeaseId lease,
                                          std::span<const storage::SealRequest> blocks);
   void release(storage::LeaseId lease);
+
+  // Before this session opens the space of this digest.
+  void admit_space(const BlockKey& digest);
 
   // The connection is gone: what was asked for is not wanted any more, but the leases stay.
   void abandon();
@@ -61,6 +67,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::size_t max_leases_;
   bool ended_ = false;
   std::unordered_set<storage::LeaseId> leases_;
+  std::unordered_set<BlockKey> spaces_;
   std::uint64_t next_ticket_ = 0;
   std::map<std::uint64_t, PendingAcquire> pending_;
 };

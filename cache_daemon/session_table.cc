@@ -14,6 +14,10 @@ Result<std::shared_ptr<Session>> SessionTable::open(std::shared_ptr<PeerProcess>
   if (entries_.size() >= max_sessions_)
     return error(StatusCode::resource_exhausted,
                  "there are " + std::to_string(entries_.size()) + " sessions already");
+  if (!peer->can_be_watched())
+    return error(StatusCode::resource_exhausted, "the daemon could not watch process " +
+                                                     std::to_string(peer->pid()) +
+                                                     "; it may be out of descriptors");
   auto session = std::make_shared<Session>(cache_, std::move(client_name), max_leases_);
   const storage::SessionId id = session->id();
   // The watch is dropped, and so fails, with the session's entry.
@@ -29,6 +33,9 @@ void SessionTable::connection_lost(storage::SessionId id) {
   if (found == entries_.end()) return;
   found->second.cut = nullptr;
   if (!found->second.peer->alive()) return end(id, "its process has ended");
+  // Kept for nothing, the sessions of a client whose handshakes fail again and again would lock
+  // everybody out.
+  if (!found->second.session->holds_anything()) return end(id, "its connection is gone");
   found->second.session->abandon();
   spdlog::info("session {} lost its connection; its slots are quarantined while pid {} lives", id,
                found->second.peer->pid());

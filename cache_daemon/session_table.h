@@ -20,12 +20,13 @@ class SessionTable final : private kj::TaskSet::ErrorHandler {
   SessionTable(storage::TieredCache& cache, std::size_t max_sessions, std::size_t max_leases);
 
   // `cut` ends the connection, some time later; called when the process ends or disowns the session
-  // while the connection stands. resource_exhausted at the limit.
+  // while the connection stands. resource_exhausted at the limit, and for a process that cannot be
+  // watched.
   Result<std::shared_ptr<Session>> open(std::shared_ptr<PeerProcess> peer, std::string client_name,
                                         std::function<void()> cut);
 
-  // The session's connection is gone. Its leases end at once if the process is gone too, else they
-  // are quarantined until then.
+  // The session's connection is gone. It ends at once if it holds nothing or its process is gone
+  // too; else what it holds is quarantined until then.
   void connection_lost(storage::SessionId id);
 
   // `peer` says that it touches nothing of these sessions any more. Those of other processes are

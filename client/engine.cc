@@ -164,17 +164,27 @@ void Engine::set_stalled(bool stalled) {
 
 void Engine::disown_old_sessions() {
   if (link_.get() == nullptr || stalled_) return;
-  std::vector<std::uint64_t> ids;
+  std::vector<OldSession> disowned;
   std::erase_if(old_sessions_, [&](const OldSession& old) {
-    if (!old.arena.expired()) return false;
-    ids.push_back(old.id);
+    if (!old.arena.expired() || disowned.size() == max_disowned_per_call) return false;
+    disowned.push_back(old);
     return true;
   });
-  if (ids.empty()) return;
+  if (disowned.empty()) return;
   auto request = link_->session().touchesNothingRequest();
-  auto list = request.initSessionIds(static_cast<unsigned>(ids.size()));
-  for (std::size_t i = 0; i < ids.size(); ++i) list.set(static_cast<unsigned>(i), ids[i]);
-  link_->add(request.send().ignoreResult());
+  auto list = request.initSessionIds(static_cast<unsigned>(disowned.size()));
+  for (unsigned i = 0; i < list.size(); ++i) list.set(i, disowned[i].id);
+  // Outlives the link: what was lost with it is said again on the next one, or the daemon would
+  // hold the slots for as long as this process lives.
+  tasks_.add(request.send().ignoreResult().catch_(
+      [this, disowned = std::move(disowned)](kj::Exception&&) mutable {
+        // A session's number means something else to a daemon that was started anew.
+        std::erase_if(disowned, [this](const OldSession& old) {
+          return link_.get() != nullptr && old.boot_id != link_->arena()->boot_id;
+        });
+        // Before the others: the last one is the one whose mapping may be taken over.
+        old_sessions_.insert(old_sessions_.begin(), disowned.begin(), disowned.end());
+      }));
 }
 
 void Engine::tell(bool connected, const std::string& why) {

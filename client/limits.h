@@ -14,6 +14,9 @@ constexpr std::chrono::milliseconds max_reconnect_pause{2000};
 // From connecting to a session with its arena. A daemon that is still recovering takes its time.
 constexpr std::chrono::seconds handshake_limit{10};
 
+// The most that a daemon may have one request wait for the cache, whatever it says.
+constexpr std::chrono::milliseconds max_request_budget{60'000};
+
 // After a call has missed its deadline, how long the daemon may take to answer a ping before calls
 // are refused at once, so that one request does not pay its budget again and again.
 constexpr std::chrono::milliseconds stall_grace{10};
@@ -35,6 +38,9 @@ constexpr std::size_t max_queued_seal_blocks = 8192;
 
 // How often the client looks whether the last slot of an earlier session is gone.
 constexpr std::chrono::milliseconds old_session_interval{250};
+
+// Earlier sessions that one message says this of; a daemon refuses more than 1024.
+constexpr std::size_t max_disowned_per_call = 256;
 
 // How long a client that is being destroyed lets its last seals and releases go out.
 constexpr std::chrono::milliseconds closing_limit{500};

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -90,7 +91,8 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
       return failure("terraced " + std::string(info.getVersion().cStr()) +
                      " speaks another version of the protocol");
     session_ = opened.getSession();
-    request_budget_ = std::chrono::milliseconds(info.getRequestBudgetMs());
+    request_budget_ =
+        std::min(std::chrono::milliseconds(info.getRequestBudgetMs()), max_request_budget);
     auto arena = std::make_shared<SessionArena>();
     arena->boot_id = info.getBootId().cStr();
     arena->session_id = opened.getSessionId();

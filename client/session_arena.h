@@ -19,11 +19,15 @@ struct SessionArena {
   std::uint64_t session_id = 0;
 };
 
-// The slot at `offset`; absent if it does not lie in the arena.
+// Kernels load whole cache lines of a slot.
+constexpr std::uint64_t cache_line_bytes = 64;
+
+// The slot at `offset`; absent if it does not lie in the arena, or not at a cache line's start.
 inline std::optional<Slot> slot_at(const std::shared_ptr<const SessionArena>& arena,
                                    std::uint64_t offset, std::uint64_t block_bytes) {
   const std::uint64_t size = arena->mapping->size();
   if (block_bytes > size || offset > size - block_bytes) return std::nullopt;
+  if (offset % cache_line_bytes != 0) return std::nullopt;
   return Slot{arena->mapping->data() + offset, offset, arena};
 }
 

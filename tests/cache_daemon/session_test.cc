@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache_daemon/limits.h"
 #include "tests/cache_daemon/protocol_fixture.h"
 #include "tests/support/process.h"
 
@@ -109,6 +110,18 @@ TEST_F(SessionTest, LimitsRefuseACallAndNothingElse) {
   EXPECT_EQ(stats(*other).at("reserved_slots"), 2);
 }
 
+TEST_F(SessionTest, ASessionOpensSoManySpacesAndNoMore) {
+  start_daemon();
+  const auto connection = connect();
+  auto session = open_session(*connection);
+  for (std::size_t i = 0; i < max_spaces_per_session; ++i)
+    wait(space_request(session, static_cast<std::uint8_t>(i)).send());
+  EXPECT_TRUE(fails(space_request(session, max_spaces_per_session).send()));
+  // One that it has already counts once.
+  EXPECT_FALSE(fails(space_request(session, 0).send()));
+  EXPECT_EQ(stats(*connection).at("spaces"), max_spaces_per_session);
+}
+
 TEST_F(SessionTest, ALostConnectionQuarantinesUntilTheProcessDisownsTheSession) {
   start_daemon();
   auto connection = connect();
@@ -133,6 +146,24 @@ TEST_F(SessionTest, ALostConnectionQuarantinesUntilTheProcessDisownsTheSession) 
   wait(disown.send());
   EXPECT_EQ(stats(*second).at("quarantined_slots"), 0);
   EXPECT_EQ(stats(*second).at("sessions"), 1);
+}
+
+TEST_F(SessionTest, ALostConnectionThatHeldNothingLocksNobodyOut) {
+  start_daemon({"limits.max_sessions=1"});
+  const auto watcher = connect();
+  for (int round = 0; round < 3; ++round) {
+    auto connection = connect();
+    {
+      auto session = open_session(*connection);
+      auto space = open_space(session);
+      reserve(space, 1, 3);
+      auto release = space.releaseRequest();
+      release.initLeases(1).set(0, 1);
+      wait(release.send());
+    }
+    connection.reset();
+    ASSERT_TRUE(stats_become(*watcher, "sessions", 0));
+  }
 }
 
 TEST_F(SessionTest, TheSessionOfAnotherProcessCannotBeDisowned) {

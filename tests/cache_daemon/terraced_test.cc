@@ -73,6 +73,16 @@ TEST_F(TerracedTest, WhatCannotBeReadIsRefused) {
   expect_refusal({"--config", directory_.file("bad.toml")}, "bad.toml:2");
 }
 
+TEST_F(TerracedTest, AFailureBelowItIsOneLine) {
+  // One descriptor beside the standard ones: the event loop cannot be made.
+  const auto result =
+      run_process({"/bin/sh", "-c", "ulimit -n 4; exec \"$@\"", "sh", terraced, "--socket",
+                   directory_.file("s"), "--data-dir", directory_.file("data")});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.errors.rfind("terraced: ", 0), 0u) << result.errors;
+  EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1) << result.errors;
+}
+
 TEST_F(TerracedTest, StopsOnSigtermAndRemovesItsSocket) {
   const auto daemon = start();
   EXPECT_EQ(daemon->stop(), 0) << daemon->log();

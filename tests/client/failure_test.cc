@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include <atomic>
+#include <filesystem>
 
 #include "tests/client/daemon_fixture.h"
 #include "tests/support/process.h"
@@ -195,6 +196,26 @@ TEST_F(FailureTest, WhatWasSealedSurvivesAnOrderlyRestart) {
     EXPECT_EQ((*blocks)[i].from, Tier::disk);
     EXPECT_TRUE(holds((*blocks)[i].slot, keys[i]));
   }
+}
+
+TEST_F(FailureTest, AStopEndsAtTheDeadlineOfItsDrain) {
+  start_daemon({"drain_deadline_s=0"});
+  {
+    const auto client = connected_client();
+    const auto space = client->open_space(descriptor());
+    store(*space, prompt(400));
+  }
+  EXPECT_EQ(daemon().stop(), 0) << daemon().log();
+  EXPECT_FALSE(std::filesystem::exists(socket_path()));
+  const std::string log = daemon().log();
+  EXPECT_NE(log.find("draining: "), std::string::npos) << log;
+  const bool gave_up = log.find("gave up draining after 0 s") != std::string::npos;
+  const bool drained = log.find("drained: everything is on disk") != std::string::npos;
+  EXPECT_NE(gave_up, drained) << log;
+  // Whatever the drain was cut off at, the next start finds its data directory free and whole.
+  start_daemon();
+  const auto client = connected_client();
+  store(*client->open_space(descriptor()), prompt(2));
 }
 
 TEST_F(FailureTest, SlotsOfALostConnectionAreQuarantinedUntilTheyAreLetGo) {

@@ -1,0 +1,72 @@
+// Whom the daemon gives a session.
+#include "cache_daemon/session_table.h"
+
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "storage/device/host_accelerator.h"
+
+namespace terrace::daemon {
+namespace {
+
+// As long as it lives, no descriptor can be opened.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoMoreDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+};
+
+class SessionTableTest : public ::testing::Test {
+ protected:
+  // KJ's destructors may throw; a test's may not.
+  ~SessionTableTest() noexcept override = default;
+
+  void SetUp() override {
+    storage::CacheOptions options;
+    options.device_capacity_bytes = 4 << 20;
+    options.slab_bytes = 4 << 20;
+    auto cache = storage::TieredCache::create(options, accelerator_, nullptr, clock_);
+    ASSERT_TRUE(cache.has_value()) << cache.error().message();
+    cache_ = std::move(*cache);
+    table_ = std::make_unique<SessionTable>(*cache_, 10, 10);
+  }
+
+  auto open_for(pid_t pid) {
+    return table_->open(std::make_shared<PeerProcess>(io_.unixEventPort, pid), "test", [] {});
+  }
+
+  kj::AsyncIoContext io_ = kj::setupAsyncIo();
+  SystemClock clock_;
+  storage::HostAccelerator accelerator_;
+  std::unique_ptr<storage::TieredCache> cache_;
+  std::unique_ptr<SessionTable> table_;
+};
+
+TEST_F(SessionTableTest, AProcessThatCannotBeWatchedGetsNoSession) {
+  {
+    const NoMoreDescriptors none;
+    const auto refused = open_for(::getpid());
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code(), StatusCode::resource_exhausted);
+  }
+  EXPECT_EQ(table_->size(), 0u);
+  EXPECT_TRUE(open_for(::getpid()).has_value());
+}
+
+TEST_F(SessionTableTest, AProcessOfAnotherPidNamespaceGetsASession) {
+  EXPECT_TRUE(open_for(0).has_value());
+}
+
+}  // namespace
+}  // namespace terrace::daemon
