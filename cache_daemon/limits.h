@@ -20,6 +20,14 @@ constexpr std::size_t max_unnamed_per_call = 4096;
 // Blocks of one page of a listing: no turn of the deciding thread may take longer than 1 ms.
 constexpr std::size_t max_blocks_per_page = 256;
 
+// Acquires of one session that wait for copies; past it further ones are refused. A worker has one
+// for each request that it begins.
+constexpr std::size_t max_pending_acquires = 256;
+
+// Different spaces that one session may open: the cache keeps every one for as long as it runs. A
+// worker has one for each adapter and tenant that it serves.
+constexpr std::size_t max_spaces_per_session = 64;
+
 // A client's name is for the log.
 constexpr std::size_t max_client_name_bytes = 64;
 

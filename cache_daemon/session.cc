@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "cache_daemon/limits.h"
+
 namespace terrace::daemon {
 
 Session::Session(storage::TieredCache& cache, std::string client_name, std::size_t max_leases)
@@ -25,6 +27,9 @@ void Session::admit(storage::LeaseId lease) {
 kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
     storage::LeaseId lease, storage::SpaceId space, std::span<const BlockKey> keys,
     const storage::AcquireOptions& options) {
+  if (pending_.size() >= max_pending_acquires)
+    kj::throwFatalException(
+        KJ_EXCEPTION(OVERLOADED, "too many acquires of this session wait already"));
   admit(lease);
   auto paf = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
   const std::uint64_t ticket = next_ticket_++;
@@ -66,6 +71,14 @@ void Session::release(storage::LeaseId lease) {
     }
   }
   cache_.release(id_, lease);
+}
+
+void Session::admit_space(const BlockKey& digest) {
+  require_alive();
+  if (spaces_.contains(digest)) return;
+  if (spaces_.size() >= max_spaces_per_session)
+    kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many spaces in this session"));
+  spaces_.insert(digest);
 }
 
 void Session::abandon() {

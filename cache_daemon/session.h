@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/block_key.h"
 #include "core/status.h"
 #include "storage/tiered_cache.h"
 
@@ -43,6 +44,9 @@ class Session : public std::enable_shared_from_this<Session> {
                                          std::span<const storage::SealRequest> blocks);
   void release(storage::LeaseId lease);
 
+  // Before this session opens the space of this digest.
+  void admit_space(const BlockKey& digest);
+
   // The connection is gone: what was asked for is not wanted any more, but the leases stay.
   void abandon();
   // Every lease ends.
@@ -63,6 +67,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::size_t max_leases_;
   bool ended_ = false;
   std::unordered_set<storage::LeaseId> leases_;
+  std::unordered_set<BlockKey> spaces_;
   std::uint64_t next_ticket_ = 0;
   std::map<std::uint64_t, PendingAcquire> pending_;
 };

@@ -47,9 +47,9 @@ kj::Promise<void> SessionServer::hostArena(HostArenaContext call) {
 }
 
 kj::Promise<void> SessionServer::openSpace(OpenSpaceContext call) {
-  KJ_REQUIRE(!session_->ended(), "this session has ended");
   const auto descriptor = protocol::read_descriptor(call.getParams().getDescriptor());
   KJ_REQUIRE(descriptor.has_value(), descriptor.error().message().c_str());
+  session_->admit_space(descriptor->digest());
   const auto space = context_.cache.open_space(*descriptor);
   KJ_REQUIRE(space.has_value(), space.error().message().c_str());
   auto results = call.getResults();

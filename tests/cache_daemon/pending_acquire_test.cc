@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 
+#include "cache_daemon/limits.h"
 #include "cache_daemon/session.h"
 #include "core/clock.h"
 #include "storage/device/host_accelerator.h"
@@ -83,6 +84,15 @@ TEST_F(PendingAcquireTest, ReleasingItsLeaseAnswersWithNothing) {
   ASSERT_TRUE(released.poll(io_.waitScope));
   EXPECT_TRUE(released.wait(io_.waitScope).empty());
   EXPECT_FALSE(kept.poll(io_.waitScope));
+}
+
+TEST_F(PendingAcquireTest, SoManyMayWaitAndNoMore) {
+  std::vector<decltype(acquire(1))> waiting;
+  for (std::size_t i = 0; i < max_pending_acquires; ++i) waiting.push_back(acquire(1));
+  EXPECT_ANY_THROW(acquire(1));
+  EXPECT_ANY_THROW(acquire(2));
+  session_->release(1);
+  EXPECT_NO_THROW(acquire(3));
 }
 
 TEST_F(PendingAcquireTest, TheEndOfItsSessionAnswersWithAFailure) {

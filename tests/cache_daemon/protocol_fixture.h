@@ -78,15 +78,21 @@ class ProtocolFixture : public ::testing::Test {
     return wait(connection.daemon.openSessionRequest().send()).getSession();
   }
 
-  protocol::Space::Client open_space(protocol::Session::Client& session) {
+  // `number` makes it a space of its own.
+  static auto space_request(protocol::Session::Client& session, std::uint8_t number = 0) {
     SpaceDescriptor descriptor;
+    descriptor.model_digest.fill(number);
     descriptor.numerics_id = "test";
     descriptor.kv_dtype = "bf16";
     descriptor.layout_id = "cpu-tile32";
     descriptor.block_bytes = 64 << 10;
     auto request = session.openSpaceRequest();
     protocol::write_descriptor(descriptor, request.initDescriptor());
-    return wait(request.send()).getSpace();
+    return request;
+  }
+
+  protocol::Space::Client open_space(protocol::Session::Client& session) {
+    return wait(space_request(session).send()).getSpace();
   }
 
   void reserve(protocol::Space::Client& space, std::uint64_t lease, std::uint32_t slots) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache_daemon/limits.h"
 #include "tests/cache_daemon/protocol_fixture.h"
 #include "tests/support/process.h"
 
@@ -107,6 +108,18 @@ TEST_F(SessionTest, LimitsRefuseACallAndNothingElse) {
   const auto other = connect();
   EXPECT_TRUE(fails(other->daemon.openSessionRequest().send()));
   EXPECT_EQ(stats(*other).at("reserved_slots"), 2);
+}
+
+TEST_F(SessionTest, ASessionOpensSoManySpacesAndNoMore) {
+  start_daemon();
+  const auto connection = connect();
+  auto session = open_session(*connection);
+  for (std::size_t i = 0; i < max_spaces_per_session; ++i)
+    wait(space_request(session, static_cast<std::uint8_t>(i)).send());
+  EXPECT_TRUE(fails(space_request(session, max_spaces_per_session).send()));
+  // One that it has already counts once.
+  EXPECT_FALSE(fails(space_request(session, 0).send()));
+  EXPECT_EQ(stats(*connection).at("spaces"), max_spaces_per_session);
 }
 
 TEST_F(SessionTest, ALostConnectionQuarantinesUntilTheProcessDisownsTheSession) {
