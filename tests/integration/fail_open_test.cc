@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "client/operator.h"
 #include "tests/integration/worker_fixture.h"
 
 namespace terrace::inference {
@@ -58,6 +60,8 @@ TEST_F(FailOpen, ADaemonKilledDuringAnAnswerChangesNothing) {
   EXPECT_TRUE(killed);
   EXPECT_EQ(answer->hit.cached_tokens, 96u);
   EXPECT_EQ(answer->token_ids, expected.token_ids);
+  EXPECT_TRUE(test_support::wait_until([&] { return !warnings().empty(); }));
+  EXPECT_EQ(warnings().size(), 1u);
 
   daemon = start_daemon();
   ASSERT_TRUE(wait_connected(*engine));
@@ -77,7 +81,8 @@ TEST_F(FailOpen, AStoppedDaemonCostsABoundedTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, bounded);
   EXPECT_EQ(answer.token_ids, expected.token_ids);
   EXPECT_EQ(answer.hit.cached_tokens, 0u);
-  EXPECT_FALSE(warnings().empty());
+  EXPECT_TRUE(test_support::wait_until([&] { return !warnings().empty(); }));
+  EXPECT_EQ(warnings().size(), 1u);
 
   daemon->signal(SIGCONT);
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -132,6 +137,11 @@ TEST_F(FailOpen, CorruptRecordsAreMisses) {
   const auto answer = logits_of(*engine, engine->space(), prompt);
   EXPECT_EQ(answer.hit.cached_tokens, 0u);
   EXPECT_TRUE(same_bits(answer.logits, plain.logits));
+  // Not just absent: found out to be damaged.
+  const auto stats =
+      client::fetch_stats_json(socket_path(), client::Deadline::clock::now() + patience);
+  ASSERT_TRUE(stats.has_value()) << stats.error().message();
+  EXPECT_GT(nlohmann::json::parse(*stats).at("tiers").at("disk").at("corruptions"), 0) << *stats;
   // Sealing again heals the hole.
   const auto healed = logits_of(*engine, engine->space(), prompt);
   EXPECT_EQ(healed.hit.cached_tokens, 96u);
