@@ -64,6 +64,7 @@ std::string advice(const Status& status, const std::string& socket_path) {
 int run(int argc, char** argv) {
   Options options;
   CLI::App app("Shows what a running terraced has cached.", "terrace");
+  app.set_version_flag("--version", "terrace " TERRACE_VERSION);
   app.require_subcommand(1);
   app.add_option("--socket", options.socket_path,
                  "where the daemon listens: $TERRACE_SOCKET, else the user's default")
@@ -77,8 +78,8 @@ int run(int argc, char** argv) {
       ->type_name("N");
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
+  } catch (const CLI::Success& answer) {  // --help, --version
+    return app.exit(answer);
   } catch (const CLI::ParseError& problem) {
     std::cerr << "terrace: " << problem.what() << " ('terrace --help' lists what there is)\n";
     return exit_usage;

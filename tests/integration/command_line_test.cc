@@ -90,5 +90,16 @@ TEST(CommandLine, HelpNeedsNoDaemon) {
   EXPECT_THAT(run_program("terrace", {"--help"}).output, HasSubstr("stats"));
 }
 
+TEST(OperatorCommandLine, SaysItsVersion) {
+  const ProcessResult result = run_program("terrace", {"--version"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.output, StartsWith("terrace "));
+  expect_one_line(result.output);
+  EXPECT_EQ(result.errors, "");
+  // Both programs are of one build.
+  EXPECT_EQ("terraced " + result.output.substr(std::string("terrace ").size()),
+            run_program("terraced", {"--version"}).output);
+}
+
 }  // namespace
 }  // namespace terrace::integration
