@@ -16,12 +16,15 @@ Session::Session(storage::TieredCache& cache, std::string client_name, std::size
 
 void Session::require_alive() const { KJ_REQUIRE(!ended_, "this session has ended"); }
 
-void Session::admit(storage::LeaseId lease) {
+void Session::admit(storage::LeaseId lease, std::size_t blocks) {
   require_alive();
-  if (leases_.contains(lease)) return;
-  if (leases_.size() >= max_leases_)
+  const auto found = leases_.find(lease);
+  if (found == leases_.end() && leases_.size() >= max_leases_)
     kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many leases in this session"));
-  leases_.insert(lease);
+  const std::size_t before = found == leases_.end() ? 0 : found->second;
+  if (blocks > max_blocks_per_lease - before)
+    kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many blocks in this lease"));
+  leases_[lease] = before + blocks;
 }
 
 kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
@@ -30,7 +33,11 @@ kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
   if (pending_.size() >= max_pending_acquires)
     kj::throwFatalException(
         KJ_EXCEPTION(OVERLOADED, "too many acquires of this session wait already"));
+<<<<<<< HEAD
   admit(lease);
+=======
+  admit(lease, keys.size());
+>>>>>>> fix-daemon
   auto paf = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
   const std::uint64_t ticket = next_ticket_++;
   pending_.emplace(ticket, PendingAcquire{lease, kj::mv(paf.fulfiller)});
@@ -49,7 +56,7 @@ kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
 std::vector<storage::SlotOffset> Session::reserve(storage::LeaseId lease, storage::SpaceId space,
                                                   std::span<const BlockKey> keys,
                                                   std::size_t unnamed) {
-  admit(lease);
+  admit(lease, keys.size() + unnamed);
   return cache_.reserve(id_, lease, space, keys, unnamed);
 }
 

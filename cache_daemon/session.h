@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -59,14 +60,18 @@ class Session : public std::enable_shared_from_this<Session> {
   };
 
   void require_alive() const;
-  void admit(storage::LeaseId lease);
+  void admit(storage::LeaseId lease, std::size_t blocks);
 
   storage::TieredCache& cache_;
   storage::SessionId id_;
   std::string client_name_;
   std::size_t max_leases_;
   bool ended_ = false;
+<<<<<<< HEAD
   std::unordered_set<storage::LeaseId> leases_;
+=======
+  std::unordered_map<storage::LeaseId, std::size_t> leases_;  // and the blocks each asked for
+>>>>>>> fix-daemon
   std::unordered_set<BlockKey> spaces_;
   std::uint64_t next_ticket_ = 0;
   std::map<std::uint64_t, PendingAcquire> pending_;

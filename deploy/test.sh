@@ -50,8 +50,7 @@ readonly SANITIZER_EXCLUDE='DemoModel|demo_model'
 
 # ThreadSanitizer makes everything many times slower, and sees something only where there are threads.
 readonly TSAN_TARGETS=(
-  storage_test disk_test client_test daemon_test cli_integration_test
-  worker_integration_test
+  storage_test disk_test client_test daemon_test
 )
 
 # run_preset PRESET : builds and tests it, adds up its results.
@@ -71,7 +70,7 @@ run_preset() {
       # ctest shows what was left out of the build as tests of this name.
       options=(--exclude-regex "$SANITIZER_EXCLUDE|_NOT_BUILT")
       targets=("${TSAN_TARGETS[@]}")
-      export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+      export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$TERRACE_ROOT/tests/support/tsan.supp
       ;;
   esac
   build_preset "$preset" "${targets[@]}"

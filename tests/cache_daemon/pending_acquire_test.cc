@@ -95,6 +95,18 @@ TEST_F(PendingAcquireTest, SoManyMayWaitAndNoMore) {
   EXPECT_NO_THROW(acquire(3));
 }
 
+<<<<<<< HEAD
+=======
+TEST_F(PendingAcquireTest, ALeaseAsksForSoManyBlocksAndNoMore) {
+  EXPECT_EQ(session_->reserve(1, space_, {}, 2).size(), 2u);
+  EXPECT_ANY_THROW(session_->reserve(1, space_, {}, max_blocks_per_lease - 1));
+  // Another lease has its own count, and a lease that was released begins anew.
+  EXPECT_EQ(session_->reserve(2, space_, {}, 2).size(), 2u);
+  session_->release(1);
+  EXPECT_NO_THROW(session_->reserve(1, space_, {}, max_blocks_per_lease - 1));
+}
+
+>>>>>>> fix-daemon
 TEST_F(PendingAcquireTest, TheEndOfItsSessionAnswersWithAFailure) {
   auto pending = acquire(1);
   session_->end();

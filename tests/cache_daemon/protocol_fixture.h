@@ -78,10 +78,6 @@ class ProtocolFixture : public ::testing::Test {
     return wait(connection.daemon.openSessionRequest().send()).getSession();
   }
 
-  protocol::Space::Client open_space(protocol::Session::Client& session) {
-    return wait(space_request(session).send()).getSpace();
-  }
-
   // `number` makes it a space of its own.
   static auto space_request(protocol::Session::Client& session, std::uint8_t number = 0) {
     SpaceDescriptor descriptor;
@@ -93,6 +89,10 @@ class ProtocolFixture : public ::testing::Test {
     auto request = session.openSpaceRequest();
     protocol::write_descriptor(descriptor, request.initDescriptor());
     return request;
+  }
+
+  protocol::Space::Client open_space(protocol::Session::Client& session) {
+    return wait(space_request(session).send()).getSpace();
   }
 
   void reserve(protocol::Space::Client& space, std::uint64_t lease, std::uint32_t slots) {
