@@ -24,13 +24,10 @@ constexpr std::size_t max_blocks_per_page = 256;
 // for each request that it begins.
 constexpr std::size_t max_pending_acquires = 256;
 
-<<<<<<< HEAD
-=======
 // Blocks that one lease may ask for in all, each time counted: the cache notes every hold. As many
 // as limits.max_keys_per_call allows at most.
 constexpr std::size_t max_blocks_per_lease = 1'000'000;
 
->>>>>>> fix-daemon
 // Different spaces that one session may open: the cache keeps every one for as long as it runs. A
 // worker has one for each adapter and tenant that it serves.
 constexpr std::size_t max_spaces_per_session = 64;

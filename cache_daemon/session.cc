@@ -33,11 +33,7 @@ kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
   if (pending_.size() >= max_pending_acquires)
     kj::throwFatalException(
         KJ_EXCEPTION(OVERLOADED, "too many acquires of this session wait already"));
-<<<<<<< HEAD
-  admit(lease);
-=======
   admit(lease, keys.size());
->>>>>>> fix-daemon
   auto paf = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
   const std::uint64_t ticket = next_ticket_++;
   pending_.emplace(ticket, PendingAcquire{lease, kj::mv(paf.fulfiller)});

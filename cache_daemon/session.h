@@ -67,11 +67,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string client_name_;
   std::size_t max_leases_;
   bool ended_ = false;
-<<<<<<< HEAD
-  std::unordered_set<storage::LeaseId> leases_;
-=======
   std::unordered_map<storage::LeaseId, std::size_t> leases_;  // and the blocks each asked for
->>>>>>> fix-daemon
   std::unordered_set<BlockKey> spaces_;
   std::uint64_t next_ticket_ = 0;
   std::map<std::uint64_t, PendingAcquire> pending_;

@@ -95,8 +95,6 @@ TEST_F(PendingAcquireTest, SoManyMayWaitAndNoMore) {
   EXPECT_NO_THROW(acquire(3));
 }
 
-<<<<<<< HEAD
-=======
 TEST_F(PendingAcquireTest, ALeaseAsksForSoManyBlocksAndNoMore) {
   EXPECT_EQ(session_->reserve(1, space_, {}, 2).size(), 2u);
   EXPECT_ANY_THROW(session_->reserve(1, space_, {}, max_blocks_per_lease - 1));
@@ -106,7 +104,6 @@ TEST_F(PendingAcquireTest, ALeaseAsksForSoManyBlocksAndNoMore) {
   EXPECT_NO_THROW(session_->reserve(1, space_, {}, max_blocks_per_lease - 1));
 }
 
->>>>>>> fix-daemon
 TEST_F(PendingAcquireTest, TheEndOfItsSessionAnswersWithAFailure) {
   auto pending = acquire(1);
   session_->end();
