@@ -74,10 +74,10 @@ TEST_F(TerracedTest, WhatCannotBeReadIsRefused) {
 }
 
 TEST_F(TerracedTest, AFailureBelowItIsOneLine) {
-  // One descriptor beside the standard ones: the event loop cannot be made.
-  const auto result =
-      run_process({"/bin/sh", "-c", "ulimit -n 4; exec \"$@\"", "sh", terraced, "--socket",
-                   directory_.file("s"), "--data-dir", directory_.file("data")});
+  // One descriptor beside the standard ones, and none inherited: the event loop cannot be made.
+  const auto result = run_process(
+      {"/bin/sh", "-c", "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 4; exec \"$@\"", "sh",
+       terraced, "--socket", directory_.file("s"), "--data-dir", directory_.file("data")});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.errors.rfind("terraced: ", 0), 0u) << result.errors;
   EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1) << result.errors;
