@@ -7,7 +7,8 @@ usage() {
   cat <<'TEXT'
 usage: deploy/test.sh [--preset dev|asan-ubsan|tsan]... [--no-quickstart] [--help]
 
-  --preset P        only these presets (may be given several times), and no quickstart
+  --preset P        only these presets (may be given several times), and no quickstart; without it
+                    dev and asan-ubsan (tsan takes long and is for changes of threaded code)
   --no-quickstart   leave out deploy/quickstart.sh
 
 The last line is "N passed, N failed, N skipped".
@@ -42,7 +43,7 @@ while (($# > 0)); do
   esac
   shift
 done
-if ((${#presets[@]} == 0)); then presets=(dev asan-ubsan tsan); fi
+if ((${#presets[@]} == 0)); then presets=(dev asan-ubsan); fi
 
 # Tests that run a real model are for an optimized build: a sanitizer makes them take minutes and shows
 # nothing that the tiny models do not show.
