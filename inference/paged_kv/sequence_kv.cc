@@ -11,7 +11,7 @@ using Steady = std::chrono::steady_clock;
 namespace {
 // What is not in the device tier is asked for in pieces of this many blocks: a load that outlasts
 // the budget costs its last piece, not the whole hit.
-constexpr std::size_t blocks_per_load = 32;
+constexpr std::size_t blocks_per_load = 64;
 }  // namespace
 
 SequenceKv::SequenceKv(const KvGeometry& geometry, client::Space* space,
