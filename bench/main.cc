@@ -5,6 +5,7 @@
 
 #include "bench/rpc.h"
 #include "bench/throughput.h"
+#include "bench/tiers.h"
 #include "bench/ttft.h"
 #include "inference/worker/model_options.h"
 
@@ -71,6 +72,30 @@ void add_ttft(CLI::App& app, int& status) {
   });
 }
 
+void add_tiers(CLI::App& app, int& status) {
+  auto options = std::make_shared<TiersOptions>();
+  CLI::App& command =
+      *app.add_subcommand("tiers", "Blocks between host, device and disk, verified, beside floors");
+  command.add_option("--block-kib", options->block_kib, "Sizes of blocks, multiples of 4 KiB")
+      ->check(CLI::Range(4, 65'536))
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--megabytes", options->megabytes, "MiB that each point moves")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--repetitions", options->repetitions, "How often each point is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--directory", options->directory, "Where the disk tier goes");
+  command.add_option("--ring", options->ring, "auto, io_uring or threads")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, storage::RingKind>{{"auto", storage::RingKind::automatic},
+                                                   {"io_uring", storage::RingKind::io_uring},
+                                                   {"threads", storage::RingKind::threads}}));
+  add_quick(command, options->quick);
+  command.callback([options, &status] { status = run_tiers(*options, std::cout, std::cerr); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -85,6 +110,7 @@ int main(int argc, char** argv) {
   add_throughput(app, "decode", "Tokens a second of answers", run_decode, status);
   add_rpc(app, status);
   add_ttft(app, status);
+  add_tiers(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

@@ -12,7 +12,7 @@
 #include <random>
 #include <thread>
 
-#include "bench/bare_read.h"
+#include "bench/bare_file.h"
 #include "bench/environment.h"
 #include "bench/samples.h"
 #include "core/bytes.h"
@@ -202,7 +202,7 @@ class TtftBenchmark {
     const KvGeometry geometry = engine_->model().kv_geometry();
     figures_.block_bytes = geometry.block_bytes();
     figures_.blocks = figures_.cached_tokens / geometry.block_tokens;
-    auto bare = BareRead::create(directory_, round_up(figures_.block_bytes, 4096), figures_.blocks);
+    auto bare = BareFile::create(directory_, round_up(figures_.block_bytes, 4096), figures_.blocks);
     if (!bare) return bare.error();
     for (std::size_t i = 0; i < options_.repetitions; ++i) {
       if (daemon.stop() != 0)

@@ -13,8 +13,8 @@ constexpr std::size_t checksum_piece_bytes = 16 * 1024;
 // The checksum of `payload` (any size; the last piece may be short).
 std::uint64_t payload_checksum(std::span<const std::byte> payload);
 
-// Copies `from` to `to` and returns the checksum of what was copied, hashing each piece while it is
-// in cache.
+// Copies `from` to `to` and returns the checksum of what was copied, in one pass: large copies are
+// hashed while they are stored past the caches, small ones piece by piece while they are in them.
 std::uint64_t copy_with_checksum(std::byte* to, std::span<const std::byte> from);
 
 // Plain XXH3-64, for headers.

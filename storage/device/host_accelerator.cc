@@ -74,9 +74,11 @@ void HostAccelerator::work() {
     const std::uint64_t checksum =
         job.to ? copy_with_checksum(job.to, job.from) : payload_checksum(job.from);
     lock.lock();
+    // Whoever has been told of one and has not taken it yet finds this one beside it.
+    const bool first = completions_.empty();
     completions_.push_back({job.ticket, Status(), checksum});
     lock.unlock();
-    {
+    if (first) {
       const std::lock_guard notify_lock(notify_mutex_);
       if (notify_) notify_();
     }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 namespace terrace {
@@ -34,11 +36,25 @@ TEST(PayloadChecksum, SeesEveryFlippedBit) {
   }
 }
 
+// Sizes on both sides of where copies go past the caches, aligned and not.
 TEST(CopyWithChecksum, CopiesAndAgrees) {
-  const auto payload = pattern(checksum_piece_bytes * 3 + 5);
-  std::vector<std::byte> copy(payload.size());
-  EXPECT_EQ(copy_with_checksum(copy.data(), payload), payload_checksum(payload));
-  EXPECT_EQ(copy, payload);
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, checksum_piece_bytes * 3 + 5, checksum_piece_bytes * 4,
+        checksum_piece_bytes * 8 - 1, checksum_piece_bytes * 8 + 77}) {
+    const auto payload = pattern(size + 3);
+    for (const std::size_t from : {0u, 3u}) {
+      for (const std::size_t to : {0u, 16u, 5u}) {
+        const auto source = std::span(payload).subspan(from, size);
+        std::vector<std::byte> copy(size + 32, std::byte{0xaa});
+        EXPECT_EQ(copy_with_checksum(copy.data() + to, source), payload_checksum(source)) << size;
+        EXPECT_TRUE(std::ranges::equal(std::span(copy).subspan(to, size), source)) << size;
+        EXPECT_EQ(copy[to + size], std::byte{0xaa});
+        if (to > 0) {
+          EXPECT_EQ(copy[to - 1], std::byte{0xaa});
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

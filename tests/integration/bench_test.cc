@@ -67,5 +67,18 @@ TEST_F(Bench, TtftFindsEveryTierAndTheSameLogits) {
   EXPECT_TRUE(line.value("logits_equal", false));
 }
 
+TEST_F(Bench, TiersCopiesAndReadsBackWhatItWrote) {
+  const json line = last_line(
+      {"tiers", "--quick", "--megabytes", "8", "--repetitions", "1", "--block-kib", "128,720"});
+  const std::vector<std::string> keys = {"host_to_device_ratio", "device_to_host_ratio",
+                                         "disk_read_ratio",      "disk_write_ratio",
+                                         "disk_read_GBps",       "disk_write_GBps",
+                                         "write_amplification",  "page_cache_growth_bytes"};
+  expect_keys(line, keys);
+  ASSERT_EQ(line.at("sizes").size(), 2u);
+  for (const json& size : line.at("sizes")) expect_keys(size, keys);
+  EXPECT_EQ(line.at("sizes")[1].at("block_bytes"), 720 * 1024);
+}
+
 }  // namespace
 }  // namespace terrace::bench
