@@ -65,6 +65,9 @@ std::string stats_json(const Context& context) {
                              {"pending_blocks", stats.pending_blocks},
                              {"holes", stats.holes},
                              {"declined_loads", stats.declined_loads},
+                             {"waiting_acquires", stats.waiting_acquires},
+                             {"awaited_blocks", stats.awaited_blocks},
+                             {"expired_waits", stats.expired_waits},
                              {"spaces", stats.spaces},
                              {"tiers", tiers}};
   return json.dump();

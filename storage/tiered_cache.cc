@@ -33,6 +33,10 @@ TieredCache::~TieredCache() = default;
 void TieredCache::set_wake(std::function<void()> wake) { impl_->set_wake(std::move(wake)); }
 void TieredCache::run_completions() { impl_->run_completions(); }
 void TieredCache::tick() { impl_->tick(); }
+std::optional<std::int64_t> TieredCache::next_deadline_ns() const {
+  return impl_->flights().next_limit_ns();
+}
+void TieredCache::run_deadlines() { impl_->run_deadlines(); }
 
 Result<SpaceId> TieredCache::open_space(const SpaceDescriptor& descriptor) {
   return impl_->open_space(descriptor);
@@ -67,6 +71,13 @@ void TieredCache::acquire(SessionId session, LeaseId lease, SpaceId space,
 std::vector<SlotOffset> TieredCache::reserve(SessionId session, LeaseId lease, SpaceId space,
                                              std::span<const BlockKey> keys, std::size_t unnamed) {
   return impl_->reserve(session, lease, space, keys, unnamed);
+}
+
+std::optional<std::vector<SlotOffset>> TieredCache::claim(SessionId session, LeaseId lease,
+                                                          SpaceId space,
+                                                          std::span<const BlockKey> keys,
+                                                          std::size_t unnamed) {
+  return impl_->claim(session, lease, space, keys, unnamed);
 }
 
 std::vector<SealOutcome> TieredCache::seal(SessionId session, LeaseId lease,

@@ -58,6 +58,13 @@ struct AcquireOptions {
   // How fast the worker computes tokens; 0 if unknown. Blocks that would load slower than that are
   // left out.
   double prefill_tokens_per_second = 0;
+  // If not 0, only so many leading tokens of the last key's block are wanted: it is a match's
+  // partial_key, behind the leading run.
+  std::uint32_t partial_tokens = 0;
+  // How long to wait for keys behind the present run that other sessions are computing; 0: not at
+  // all. Each is taken as it is sealed. The wait ends early when nobody else computes the next one
+  // any more (its reservation was released or abandoned).
+  std::uint32_t wait_ms = 0;
 };
 
 struct AcquiredBlock {
@@ -105,7 +112,10 @@ struct CacheStats {
   std::uint64_t quarantined_slots = 0;
   // Blocks without any copy that are known because of their descendants.
   std::uint64_t holes = 0;
-  std::uint64_t declined_loads = 0;  // blocks left out because recomputing them is faster
+  std::uint64_t declined_loads = 0;    // blocks left out because recomputing them is faster
+  std::uint64_t waiting_acquires = 0;  // for keys that others are computing
+  std::uint64_t awaited_blocks = 0;    // that came while somebody waited for them
+  std::uint64_t expired_waits = 0;     // that ended at their limit
 };
 
 struct BlockInfo {
@@ -140,6 +150,10 @@ class TieredCache {
   void run_completions();
   // Work by time: demotion ahead of need, recency to disk. Call every 100 ms or so.
   void tick();
+  // When the next wait of an acquire ends, on the clock's monotonic time; nothing if none waits.
+  // Call run_deadlines() then: sooner does nothing, later makes that acquire late.
+  std::optional<std::int64_t> next_deadline_ns() const;
+  void run_deadlines();
 
   // invalid_argument for a descriptor that does not validate. The same descriptor gives the same
   // id.
@@ -162,6 +176,8 @@ class TieredCache {
 
   // Holds the leading run of `keys` for `lease` (made if new) and promotes what is lower. This is a
   // use: it counts, and moves blocks to the recent end. Unknown sessions and spaces get nothing.
+  // The limit of a wait does not cut off what is present: loads and checks under way are awaited as
+  // ever.
   void acquire(SessionId session, LeaseId lease, SpaceId space, std::span<const BlockKey> keys,
                const AcquireOptions& options, AcquireCallback done);
 
@@ -170,6 +186,12 @@ class TieredCache {
   // contents are whatever was there before: clients zero what they do not write.
   std::vector<SlotOffset> reserve(SessionId session, LeaseId lease, SpaceId space,
                                   std::span<const BlockKey> keys, std::size_t unnamed);
+
+  // The same, unless the first key has been sealed meanwhile or another session is computing it:
+  // then nothing is reserved and there is no answer. So of several that missed the same prefix at
+  // once, one computes it and the others learn that they may wait.
+  std::optional<std::vector<SlotOffset>> claim(SessionId session, LeaseId lease, SpaceId space,
+                                               std::span<const BlockKey> keys, std::size_t unnamed);
 
   // Makes reserved slots matchable; the lease goes on holding them. Keys are computed here, from
   // the tokens.

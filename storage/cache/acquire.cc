@@ -8,16 +8,19 @@ namespace terrace::storage {
 // The length of the run that saves the most time: what computing its blocks takes less what loading
 // them takes. Without measurements everything is loaded.
 std::size_t TieredCache::Impl::worthwhile_run(const SpaceEntry& space, std::span<Block* const> run,
-                                              const AcquireOptions& options) const {
-  if (options.prefill_tokens_per_second <= 0) return run.size();
-  const double compute_ns = 1e9 * space.descriptor.block_tokens / options.prefill_tokens_per_second;
+                                              double prefill_tokens_per_second,
+                                              std::uint32_t partial_tokens) const {
+  if (prefill_tokens_per_second <= 0) return run.size();
+  const double token_ns = 1e9 / prefill_tokens_per_second;
+  const std::uint32_t block_tokens = space.descriptor.block_tokens;
   const std::int64_t now_ns = clock_.monotonic_ns();
   const double host_ns = host_rate_.estimate_ns(now_ns, space.descriptor.block_bytes);
   const double disk_ns = disk_rate_.estimate_ns(now_ns, space.descriptor.block_bytes);
   double gain_ns = 0, best_ns = 0;
   std::size_t best = 0;
   for (std::size_t i = 0; i < run.size(); ++i) {
-    gain_ns += compute_ns;
+    const bool partial = partial_tokens > 0 && i + 1 == run.size();
+    gain_ns += token_ns * (partial ? partial_tokens : block_tokens);
     const Tier tier = run[i]->highest_tier();
     if (tier == Tier::host) gain_ns -= host_ns;
     if (tier == Tier::disk) gain_ns -= disk_ns;
@@ -56,35 +59,56 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
     return !block || block->space != space_id || !block->present();
   });
   run.erase(absent, run.end());
-  const std::size_t length = worthwhile_run(*space, run, options);
-  declined_loads_ += run.size() - length;
-  run.resize(length);
 
-  Acquisition acquisition;
+  const std::uint64_t id = next_acquisition_++;
+  Acquisition& acquisition = acquisitions_[id];
   acquisition.session = session;
   acquisition.lease = lease_id;
+  acquisition.space = space_id;
+  acquisition.prefill_tokens_per_second = options.prefill_tokens_per_second;
   acquisition.done = std::move(done);
-  acquisition.slots.resize(length, nullptr);
+  lease_of(session, lease_id).acquisitions.push_back(id);
+  const bool all_there = run.size() == keys.size();
+  const bool extended = extend(id, run, all_there ? options.partial_tokens : 0);
+  if (extended && acquisition.slots.size() == run.size() && options.wait_ms > 0 && !draining_) {
+    acquisition.wait_limit_ns = clock_.monotonic_ns() + options.wait_ms * std::int64_t{1'000'000};
+    await_others(id, acquisition, keys.subspan(run.size()));
+  }
+  if (acquisition.finished()) finished_.push_back(id);
+  demote_ahead();
+  deliver_finished();
+}
+
+bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
+                               std::uint32_t partial_tokens) {
+  Acquisition& acquisition = acquisitions_.at(id);
+  const SpaceEntry& space = *catalog_.space(acquisition.space);
+  const std::size_t length =
+      worthwhile_run(space, all, acquisition.prefill_tokens_per_second, partial_tokens);
+  declined_loads_ += all.size() - length;
+  const std::span<Block* const> run = all.first(length);
+  std::vector<Slot*> slots(length, nullptr);
+  std::vector<Tier> from;
 
   const std::uint64_t recency = new_recency();
   for (Block* block : run) {
-    acquisition.from.push_back(block->highest_tier());
+    from.push_back(block->highest_tier());
     touch(*block, recency);
   }
   // First hold what is in the device tier already, so that making room for the rest cannot evict
   // it.
   for (std::size_t i = 0; i < length; ++i)
-    if ((acquisition.slots[i] = run[i]->device)) hold(*run[i]->device);
+    if ((slots[i] = run[i]->device)) hold(*run[i]->device);
   std::vector<Slot*> to_load;
   std::size_t had = 0;
   for (; had < length; ++had) {
-    Slot*& slot = acquisition.slots[had];
+    Slot*& slot = slots[had];
     if (slot) continue;
     if ((slot = run[had]->device)) {  // the same key a second time
       hold(*slot);
       continue;
     }
-    slot = take_device_slot(*space);
+    slot = take_device_slot(space);
     if (!slot) break;
     slot->state = SlotState::loading;
     attach(*run[had], *slot);
@@ -92,30 +116,26 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
     to_load.push_back(slot);
   }
   for (std::size_t i = had; i < length; ++i)
-    if (acquisition.slots[i]) unhold(*acquisition.slots[i]);
-  acquisition.slots.resize(had);
-  acquisition.from.resize(had);
+    if (slots[i]) unhold(*slots[i]);
 
-  const std::uint64_t id = next_acquisition_++;
   std::vector<Slot*> to_check;
   for (std::size_t i = 0; i < had; ++i) {
-    Slot& slot = *acquisition.slots[i];
-    const bool check = slot.state == SlotState::copy && needs_check(slot, session);
+    Slot& slot = *slots[i];
+    const bool check = slot.state == SlotState::copy && needs_check(slot, acquisition.session);
     const bool wait = slot.state == SlotState::loading || check;
+    if (wait) {
+      ++acquisition.waiting;
+      slot.waiters.push_back({id, static_cast<std::uint32_t>(acquisition.slots.size())});
+      if (check && !slot.verifying) to_check.push_back(&slot);
+    }
+    acquisition.slots.push_back(&slot);
+    acquisition.from.push_back(from[i]);
     acquisition.parts.push_back(wait ? Acquisition::Part::waiting : Acquisition::Part::ready);
-    if (!wait) continue;
-    ++acquisition.waiting;
-    slot.waiters.push_back({id, static_cast<std::uint32_t>(i)});
-    if (check && !slot.verifying) to_check.push_back(&slot);
   }
-  lease_of(session, lease_id).acquisitions.push_back(id);
-  if (acquisition.waiting == 0) finished_.push_back(id);
-  acquisitions_.emplace(id, std::move(acquisition));
   for (Slot* slot : to_check)
     if (!slot->verifying) start_check(*slot);
   for (Slot* slot : to_load) start_load(*slot);
-  demote_ahead();
-  deliver_finished();
+  return had == all.size();
 }
 
 void TieredCache::Impl::resolve_waiters(Slot& slot, bool ready) {
@@ -129,7 +149,8 @@ void TieredCache::Impl::resolve_waiters(Slot& slot, bool ready) {
       truncate(waiter.acquisition, waiter.index);
     } else {
       acquisition.parts[waiter.index] = Acquisition::Part::ready;
-      if (--acquisition.waiting == 0) finished_.push_back(waiter.acquisition);
+      --acquisition.waiting;
+      if (acquisition.finished()) finished_.push_back(waiter.acquisition);
     }
   }
 }
@@ -143,7 +164,8 @@ void TieredCache::Impl::truncate(std::uint64_t id, std::size_t length) {
   acquisition.slots.resize(length);
   acquisition.from.resize(length);
   acquisition.parts.resize(length);
-  if (acquisition.waiting == 0) finished_.push_back(id);
+  stop_awaiting(id, acquisition);
+  if (acquisition.finished()) finished_.push_back(id);
 }
 
 void TieredCache::Impl::deliver_finished() {

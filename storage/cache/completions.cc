@@ -111,6 +111,7 @@ void TieredCache::Impl::run_completions() {
 }
 
 void TieredCache::Impl::tick() {
+  run_deadlines();
   pump_loads();
   pump_writes();
   evict_disk_ahead();

@@ -7,6 +7,8 @@ namespace terrace::storage {
 void TieredCache::Impl::drain(std::function<void()> done) {
   draining_ = true;
   drained_ = std::move(done);
+  // Nothing is sealed from now on.
+  end_all_waits();
   if (!disk_) {
     if (auto call = std::exchange(drained_, nullptr)) call();
     return;

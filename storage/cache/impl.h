@@ -1,6 +1,7 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
-// roles in a file each: match.cc, leases.cc, acquire.cc, load.cc, seal.cc, evict.cc,
-// write_behind.cc, demote.cc, recover.cc, drain.cc, report.cc, completions.cc, invariants.cc.
+// roles in a file each: match.cc, leases.cc, acquire.cc, single_flight.cc, load.cc, seal.cc,
+// evict.cc, write_behind.cc, demote.cc, recover.cc, drain.cc, report.cc, completions.cc,
+// invariants.cc.
 #pragma once
 
 #include <array>
@@ -16,6 +17,7 @@
 
 #include "core/record.h"
 #include "storage/cache/arena_tier.h"
+#include "storage/cache/flights.h"
 #include "storage/cache/load_rate.h"
 #include "storage/catalog/catalog.h"
 #include "storage/policy/candidates.h"
@@ -72,6 +74,12 @@ class TieredCache::Impl {
   void acquire(SessionId session, LeaseId lease, SpaceId space, std::span<const BlockKey> keys,
                const AcquireOptions& options, AcquireCallback done);
 
+  // single_flight.cc
+  std::optional<std::vector<SlotOffset>> claim(SessionId session, LeaseId lease, SpaceId space,
+                                               std::span<const BlockKey> keys, std::size_t unnamed);
+  void run_deadlines();
+  const Flights& flights() const { return flights_; }
+
   // seal.cc
   std::vector<SealOutcome> seal(SessionId session, LeaseId lease,
                                 std::span<const SealRequest> blocks);
@@ -125,11 +133,21 @@ class TieredCache::Impl {
     enum class Part : std::uint8_t { waiting, ready };
     SessionId session = 0;
     LeaseId lease = 0;
+    SpaceId space = 0;
     std::vector<Slot*> slots;  // held
     std::vector<Tier> from;
     std::vector<Part> parts;
     std::size_t waiting = 0;
+    // While it waits for what others compute: the keys behind the run as it was at first. It is
+    // the one at `next_awaited` that is in flights_.
+    bool awaits = false;
+    std::vector<BlockKey> awaited;
+    std::size_t next_awaited = 0;
+    std::int64_t wait_limit_ns = 0;
+    double prefill_tokens_per_second = 0;
     AcquireCallback done;
+
+    bool finished() const { return waiting == 0 && !awaits; }
   };
 
   // Wakes the deciding thread from any other. Shared with the engines' notifications, which may
@@ -146,7 +164,12 @@ class TieredCache::Impl {
   Ticket new_ticket(Operation operation);
   std::uint64_t new_recency();
   Lease& lease_of(SessionId session, LeaseId lease);  // made if new
-  void forget_pending(const BlockKey& key);
+  // The slot is not going to be sealed under the key that it was reserved for.
+  void forget_pending(Slot& slot);
+  // What release() does but for telling others.
+  void drop_lease(SessionId session, LeaseId lease);
+  // Nobody wants its answer any more.
+  void drop_acquisition(std::uint64_t id);
 
   // residency.cc: every change of where a block is goes through these.
   void refresh(Block& block) { candidates_.refresh(block, space_of(block).size_class); }
@@ -185,12 +208,29 @@ class TieredCache::Impl {
   void evict_disk_ahead();
 
   // acquire.cc
+  // `partial_tokens` of the run's last block are wanted, if not 0.
   std::size_t worthwhile_run(const SpaceEntry& space, std::span<Block* const> run,
-                             const AcquireOptions& options) const;
+                             double prefill_tokens_per_second, std::uint32_t partial_tokens) const;
+  // Adds as much of `run` to the acquisition as is worth loading and has room: whether all.
+  bool extend(std::uint64_t id, std::span<Block* const> run, std::uint32_t partial_tokens);
   bool needs_check(const Slot& slot, SessionId session) const;
   void resolve_waiters(Slot& slot, bool ready);
   void truncate(std::uint64_t id, std::size_t length);
   void deliver_finished();
+
+  // single_flight.cc
+  // Begins to wait for the leading ones of `keys` that others are computing.
+  void await_others(std::uint64_t id, Acquisition& acquisition, std::span<const BlockKey> keys);
+  void await_next(std::uint64_t id, Acquisition& acquisition);
+  void stop_awaiting(std::uint64_t id, Acquisition& acquisition);
+  // Takes what was sealed meanwhile and goes on waiting, or stops.
+  void look_again(std::uint64_t id);
+  // Ends a wait with what there is.
+  void end_wait(std::uint64_t id);
+  void end_all_waits();
+  // What was sealed, or will not be, since the last time. At the end of every call that may have
+  // changed it: it may call back.
+  void tell_waiting();
 
   // load.cc
   void start_load(Slot& slot);
@@ -230,12 +270,12 @@ class TieredCache::Impl {
 
   std::vector<Tier> tiers_here_;
   std::array<TierStats, tier_count> counters_{};
-  std::uint64_t declined_loads_ = 0;
+  std::uint64_t declined_loads_ = 0, awaited_blocks_ = 0, expired_waits_ = 0;
   std::uint64_t recency_ = 0;
 
   std::unordered_map<SessionId, Session> sessions_;
   SessionId next_session_ = 1;
-  std::unordered_map<BlockKey, std::uint32_t> pending_;  // reservations under a key
+  Flights flights_;
   std::uint64_t reserved_slots_ = 0;
   std::unordered_set<Slot*> quarantined_;
 

@@ -11,11 +11,12 @@ Status broken(const std::string& what) { return {StatusCode::internal, "invarian
 Status TieredCache::Impl::check_invariants() const {
   // Holds: each one of a lease or of an acquisition, and nothing else.
   std::unordered_map<const Slot*, std::uint32_t> holds;
-  std::uint64_t reserved = 0;
+  std::uint64_t reserved = 0, named = 0, awaiting = 0;
   for (const auto& [session_id, session] : sessions_)
     for (const auto& [lease_id, lease] : session.leases)
       for (const Slot* slot : lease.slots) {
         ++holds[slot];
+        named += slot->pending.has_value();
         if (slot->state != SlotState::reserved) continue;
         ++reserved;
         if (slot->session != session_id || slot->lease != lease_id)
@@ -24,8 +25,17 @@ Status TieredCache::Impl::check_invariants() const {
   for (const auto& [id, acquisition] : acquisitions_) {
     for (const Slot* slot : acquisition.slots) ++holds[slot];
     if (!sessions_.contains(acquisition.session)) return broken("an acquisition without session");
+    if (acquisition.finished()) return broken("a finished acquisition has not called back");
+    if (!acquisition.awaits) continue;
+    ++awaiting;
+    const BlockKey& key = acquisition.awaited[acquisition.next_awaited];
+    if (!flights_.waits(id, key)) return broken("an acquisition waits for nothing");
+    if (!flights_.others_compute(key, acquisition.session))
+      return broken("an acquisition waits for what nobody computes");
   }
   if (reserved != reserved_slots_) return broken("reserved slots are miscounted");
+  if (named != flights_.reservations()) return broken("pending keys are miscounted");
+  if (awaiting != flights_.waiting()) return broken("waiting acquisitions are miscounted");
 
   std::uint64_t slots_of_blocks = 0;
   const auto check_arena = [&](const ArenaTier& arena, Tier tier) -> Status {

@@ -18,19 +18,12 @@ void TieredCache::Impl::abandon_session(SessionId session) {
   // Nobody waits for these any more, and nothing will be sealed. What is held stays held: a process
   // may still read and write.
   for (auto& [id, lease] : found->second.leases) {
-    for (Slot* slot : lease.slots) {
-      if (slot->state != SlotState::reserved || !slot->pending) continue;
-      forget_pending(*slot->pending);
-      slot->pending.reset();
-    }
-    for (const std::uint64_t acquisition : lease.acquisitions) {
-      auto node = acquisitions_.extract(acquisition);
-      if (node.empty()) continue;
-      // The process was never told of these.
-      for (Slot* slot : node.mapped().slots) unhold(*slot);
-    }
+    for (Slot* slot : lease.slots) forget_pending(*slot);
+    // The process was never told of these.
+    for (const std::uint64_t acquisition : lease.acquisitions) drop_acquisition(acquisition);
     lease.acquisitions.clear();
   }
+  tell_waiting();
 }
 
 void TieredCache::Impl::end_session(SessionId session) {
@@ -38,37 +31,47 @@ void TieredCache::Impl::end_session(SessionId session) {
   if (found == sessions_.end()) return;
   std::vector<LeaseId> leases;
   for (const auto& [id, lease] : found->second.leases) leases.push_back(id);
-  for (const LeaseId lease : leases) release(session, lease);
+  for (const LeaseId lease : leases) drop_lease(session, lease);
   sessions_.erase(session);
   const std::vector<Slot*> quarantined(quarantined_.begin(), quarantined_.end());
   for (Slot* slot : quarantined) free_if_out_of_reach(*slot);
+  demote_ahead();
+  tell_waiting();
 }
 
 TieredCache::Impl::Lease& TieredCache::Impl::lease_of(SessionId session, LeaseId lease) {
   return sessions_.at(session).leases[lease];
 }
 
-void TieredCache::Impl::release(SessionId session, LeaseId lease_id) {
+void TieredCache::Impl::drop_acquisition(std::uint64_t id) {
+  auto node = acquisitions_.extract(id);
+  if (node.empty()) return;
+  stop_awaiting(id, node.mapped());
+  for (Slot* slot : node.mapped().slots) unhold(*slot);
+}
+
+void TieredCache::Impl::release(SessionId session, LeaseId lease) {
+  drop_lease(session, lease);
+  demote_ahead();
+  tell_waiting();
+}
+
+void TieredCache::Impl::drop_lease(SessionId session, LeaseId lease_id) {
   const auto owner = sessions_.find(session);
   if (owner == sessions_.end()) return;
   auto node = owner->second.leases.extract(lease_id);
   if (node.empty()) return;
   Lease& lease = node.mapped();
-  for (const std::uint64_t id : lease.acquisitions) {
-    auto acquisition = acquisitions_.extract(id);
-    if (acquisition.empty()) continue;
-    for (Slot* slot : acquisition.mapped().slots) unhold(*slot);
-  }
+  for (const std::uint64_t id : lease.acquisitions) drop_acquisition(id);
   for (Slot* slot : lease.slots) {
     if (slot->state != SlotState::reserved) {
       unhold(*slot);
       continue;
     }
-    if (slot->pending) forget_pending(*slot->pending);
+    forget_pending(*slot);
     --reserved_slots_;
     free_slot(*slot);
   }
-  demote_ahead();
 }
 
 std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId lease_id,
@@ -93,7 +96,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
     slot->lease = lease_id;
     if (i < keys.size()) {
       slot->pending = keys[i];
-      ++pending_[keys[i]];
+      flights_.begin(keys[i], session);
     }
     ++reserved_slots_;
     lease.slots.push_back(slot);
@@ -103,9 +106,10 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
   return offsets;
 }
 
-void TieredCache::Impl::forget_pending(const BlockKey& key) {
-  const auto found = pending_.find(key);
-  if (found != pending_.end() && --found->second == 0) pending_.erase(found);
+void TieredCache::Impl::forget_pending(Slot& slot) {
+  if (!slot.pending) return;
+  flights_.end(*slot.pending, slot.session);
+  slot.pending.reset();
 }
 
 }  // namespace terrace::storage

@@ -20,7 +20,7 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
     const Block* block = found[i];
     if (!block || block->space != space_id || !block->present()) {
       leading = false;
-      if (!pending_.empty() && pending_.contains(keys[i])) result.blocks[i] = BlockState::pending;
+      if (flights_.pending(keys[i])) result.blocks[i] = BlockState::pending;
       continue;
     }
     const Tier tier = block->highest_tier();

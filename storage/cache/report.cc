@@ -28,10 +28,13 @@ CacheStats TieredCache::Impl::stats() const {
         stats.quarantined_slots += slot->state == SlotState::reserved;
   }
   stats.reserved_slots = reserved_slots_;
-  stats.pending_blocks = pending_.size();
+  stats.pending_blocks = flights_.pending_keys();
   stats.spaces = catalog_.spaces().size();
   stats.holes = catalog_.holes();
   stats.declined_loads = declined_loads_;
+  stats.waiting_acquires = flights_.waiting();
+  stats.awaited_blocks = awaited_blocks_;
+  stats.expired_waits = expired_waits_;
   return stats;
 }
 

@@ -36,8 +36,7 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       block = &catalog_.insert(space, parent, key, request.tokens);
       catalog_.count_hole(1);  // until it has its copy, just below
     }
-    if (slot->pending) forget_pending(*slot->pending);
-    slot->pending.reset();
+    forget_pending(*slot);
     --reserved_slots_;
     slot->state = SlotState::copy;
     slot->checksum = request.checksum;
@@ -60,11 +59,14 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
         queue_write(*child, true);
       }
     }
+    // Also who waits for it under the reservation of another slot.
+    flights_.changed(key);
     last_sealed = block;
     outcomes[i] = SealOutcome::sealed;
   }
   pump_writes();
   demote_ahead();
+  tell_waiting();
   return outcomes;
 }
 

@@ -32,6 +32,8 @@ class CacheRandom : public CacheFixture {
     bool abandoned = false;
   };
 
+  void TearDown() override { EXPECT_GT(awaited_, 0u) << "nobody ever got what they waited for"; }
+
   std::size_t pick(std::size_t below) { return static_cast<std::size_t>(random_() % below); }
   bool chance(double p) { return std::uniform_real_distribution<>(0, 1)(random_) < p; }
 
@@ -56,6 +58,7 @@ class CacheRandom : public CacheFixture {
     client.prompts[lease] = p;
     AcquireOptions options;
     if (chance(0.2)) options.prefill_tokens_per_second = 100;
+    if (chance(0.5)) options.wait_ms = static_cast<std::uint32_t>(1 + pick(5000));
     cache_->acquire(client.session, lease, space_, p.keys, options,
                     [this, &client, lease, keys = p.keys](std::vector<AcquiredBlock> blocks) {
                       ASSERT_TRUE(client.held.contains(lease)) << "a callback of a released lease";
@@ -79,8 +82,11 @@ class CacheRandom : public CacheFixture {
     const auto& [lease, p] = *it;
     const std::size_t from = cache_->match(space_, p.keys, p.tokens).matched_blocks;
     if (from == p.keys.size()) return;
-    const auto slots =
-        cache_->reserve(client.session, lease, space_, std::span(p.keys).subspan(from), pick(2));
+    const auto rest = std::span(p.keys).subspan(from);
+    const auto claimed = chance(0.5)
+                             ? cache_->claim(client.session, lease, space_, rest, pick(2))
+                             : cache_->reserve(client.session, lease, space_, rest, pick(2));
+    const auto slots = claimed.value_or(std::vector<SlotOffset>());
     for (std::size_t i = 0; i < slots.size(); ++i) {
       for (const auto& other : clients_)
         for (const auto& [id, held] : other->held)
@@ -107,10 +113,13 @@ class CacheRandom : public CacheFixture {
         slot_bytes(slot)[pick(test_block_bytes)] ^= std::byte{0x10};
         rotten_.insert(slot);
       }
+      // Who waits for it may be told before seal() returns.
+      const bool first = once_put_.insert(key).second;
       const SealOutcome outcome = seal_one(client.session, lease, slot, p, index)[0];
       if (outcome == SealOutcome::sealed) {
-        once_put_.insert(key);
         if (!wrong) client.held[lease][slot] = key;
+      } else if (first) {
+        once_put_.erase(key);
       }
     }
     it->second.erase(it->second.begin(), it->second.begin() + static_cast<std::ptrdiff_t>(count));
@@ -213,6 +222,9 @@ class CacheRandom : public CacheFixture {
         leave(pick(clients_.size()));
       } else if (what < 75) {
         if (faults_.corruption) rot();
+      } else if (what < 78) {
+        clock_.advance_ms(static_cast<std::int64_t>(pick(100)));
+        cache_->run_deadlines();
       } else if (what < 80) {
         tick(static_cast<std::int64_t>(pick(2000)));
       } else {
@@ -221,6 +233,7 @@ class CacheRandom : public CacheFixture {
       check_all();
       if (HasFatalFailure()) return;
       if (step % 500 == 499) {  // a restart, at any moment
+        awaited_ += cache_->stats().awaited_blocks;
         clients_.clear();
         rotten_.clear();
         start(sizes);
@@ -228,6 +241,7 @@ class CacheRandom : public CacheFixture {
       }
     }
     ASSERT_GT(gets_, 50u);
+    awaited_ += cache_->stats().awaited_blocks;
     for (int i = 0; i < 20; ++i) {
       finish_everything();
       tick(60'000);
@@ -249,7 +263,7 @@ class CacheRandom : public CacheFixture {
   std::vector<std::unique_ptr<Client>> clients_;
   std::set<BlockKey> once_put_;
   std::set<SlotOffset> rotten_;
-  std::size_t gets_ = 0;
+  std::size_t gets_ = 0, awaited_ = 0;
 };
 
 TEST_F(CacheRandom, DeviceAndDisk) {
