@@ -113,23 +113,27 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
             SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
         if (!mapping) return failure(mapping.error().message());
         arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
-        arena_ = arena;
-        // A call must not wait for gigabytes to be touched; whoever comes before that faults.
-        tasks_.add(populate(arena->mapping, 0));
-        return kj::READY_NOW;
+        // Nobody uses the arena before its head is there: a request in between would share the
+        // cores with what touches the pages and fault beside it, and is answered sooner without
+        // the cache. Gigabytes are not waited for.
+        return populate(arena->mapping, 0, populated_head_bytes).then([this, arena] {
+          arena_ = arena;
+          tasks_.add(populate(arena->mapping, populated_head_bytes, max_populated_bytes));
+        });
       });
     });
   });
 }
 
-kj::Promise<void> Link::populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset) {
-  if (offset >= std::min(mapping->size(), max_populated_bytes)) return kj::READY_NOW;
+kj::Promise<void> Link::populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset,
+                                 std::size_t end) {
+  if (offset >= std::min(mapping->size(), end)) return kj::READY_NOW;
   mapping->populate(offset, populate_piece_bytes);
   // Through the event port even without a pause, so that calls and a stop get their turn.
   const auto pause =
-      offset < populated_at_once_bytes ? std::chrono::milliseconds(0) : populate_interval;
-  return timer_.afterDelay(pause.count() * kj::MILLISECONDS).then([this, mapping, offset] {
-    return populate(mapping, offset + populate_piece_bytes);
+      offset < populated_head_bytes ? std::chrono::milliseconds(0) : populate_interval;
+  return timer_.afterDelay(pause.count() * kj::MILLISECONDS).then([this, mapping, offset, end] {
+    return populate(mapping, offset + populate_piece_bytes, end);
   });
 }
 

@@ -23,9 +23,10 @@ Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext&
 
 class Link final : private kj::TaskSet::ErrorHandler {
  public:
-  // Connects, opens a session, maps the arena and begins to populate it. `earlier`, if there is
-  // one, is the arena of the session before: its mapping is taken over where the daemon is still
-  // the same. Fails with a kj::Exception whose description is for people.
+  // Connects, opens a session, maps the arena and populates its head; the rest follows in the
+  // background. `earlier`, if there is one, is the arena of the session before: its mapping is
+  // taken over where the daemon is still the same. Fails with a kj::Exception whose description is
+  // for people.
   static kj::Promise<kj::Own<Link>> open(kj::AsyncIoContext& io, const std::string& socket_path,
                                          const std::string& client_name,
                                          std::shared_ptr<const SessionArena> earlier);
@@ -49,7 +50,9 @@ class Link final : private kj::TaskSet::ErrorHandler {
  private:
   kj::Promise<void> shake_hands(const std::string& client_name,
                                 std::shared_ptr<const SessionArena> earlier);
-  kj::Promise<void> populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset);
+  // Touches the pages from `offset` up to `end`, piece by piece.
+  kj::Promise<void> populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset,
+                             std::size_t end);
   void taskFailed(kj::Exception&& exception) override;
 
   kj::Timer& timer_;
