@@ -21,14 +21,12 @@ constexpr std::chrono::milliseconds max_request_budget{60'000};
 // are refused at once, so that one request does not pay its budget again and again.
 constexpr std::chrono::milliseconds stall_grace{10};
 
-// A fresh mapping faults at each page's first touch, so pages are touched ahead of use, piece by
-// piece: the head of the arena, where a daemon puts its first blocks, before the connection is
-// used, and the rest in the background at a pace that takes a tenth of a core at most. What lies
-// beyond faults when it is used.
+// A fresh mapping faults at each page's first touch, so pages are touched ahead of use: the head of
+// the arena, where a daemon puts its first blocks, piece by piece before the connection is used,
+// and the rest in the background. What lies beyond faults when it is used.
 constexpr std::size_t populate_piece_bytes = std::size_t{4} << 20;
 constexpr std::size_t populated_head_bytes = std::size_t{256} << 20;
 constexpr std::size_t max_populated_bytes = std::size_t{4} << 30;
-constexpr std::chrono::milliseconds populate_interval{20};
 
 // Seals: blocks of one message, messages without an answer yet, and blocks that wait for their
 // turn. Past the last, further ones are given up.

@@ -98,7 +98,7 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
     arena->session_id = opened.getSessionId();
     if (earlier && earlier->boot_id == arena->boot_id) {
       arena->mapping = earlier->mapping;
-      arena_ = std::move(arena);
+      attach(std::move(arena));
       return kj::READY_NOW;
     }
     return session_.deviceArenaRequest().send().then([this, arena](auto&& answer) {
@@ -116,25 +116,25 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
         // Nobody uses the arena before its head is there: a request in between would share the
         // cores with what touches the pages and fault beside it, and is answered sooner without
         // the cache. Gigabytes are not waited for.
-        return populate(arena->mapping, 0, populated_head_bytes).then([this, arena] {
-          arena_ = arena;
-          tasks_.add(populate(arena->mapping, populated_head_bytes, max_populated_bytes));
-        });
+        return populate_head(arena->mapping, 0).then([this, arena] { attach(arena); });
       });
     });
   });
 }
 
-kj::Promise<void> Link::populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset,
-                                 std::size_t end) {
-  if (offset >= std::min(mapping->size(), end)) return kj::READY_NOW;
+kj::Promise<void> Link::populate_head(std::shared_ptr<const SharedMapping> mapping,
+                                      std::size_t offset) {
+  if (offset >= std::min(mapping->size(), populated_head_bytes)) return kj::READY_NOW;
   mapping->populate(offset, populate_piece_bytes);
-  // Through the event port even without a pause, so that calls and a stop get their turn.
-  const auto pause =
-      offset < populated_head_bytes ? std::chrono::milliseconds(0) : populate_interval;
-  return timer_.afterDelay(pause.count() * kj::MILLISECONDS).then([this, mapping, offset, end] {
-    return populate(mapping, offset + populate_piece_bytes, end);
+  // Through the event port, so that a stop gets its turn.
+  return timer_.afterDelay(0 * kj::MILLISECONDS).then([this, mapping, offset] {
+    return populate_head(mapping, offset + populate_piece_bytes);
   });
+}
+
+void Link::attach(std::shared_ptr<const SessionArena> arena) {
+  arena_ = std::move(arena);
+  population_.emplace(*arena_->mapping, populated_head_bytes, max_populated_bytes);
 }
 
 void Link::taskFailed(kj::Exception&&) {

@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/session_arena.h"
+#include "core/background_population.h"
 #include "core/status.h"
 #include "protocol/terrace.capnp.h"
 
@@ -50,9 +52,9 @@ class Link final : private kj::TaskSet::ErrorHandler {
  private:
   kj::Promise<void> shake_hands(const std::string& client_name,
                                 std::shared_ptr<const SessionArena> earlier);
-  // Touches the pages from `offset` up to `end`, piece by piece.
-  kj::Promise<void> populate(std::shared_ptr<const SharedMapping> mapping, std::size_t offset,
-                             std::size_t end);
+  kj::Promise<void> populate_head(std::shared_ptr<const SharedMapping> mapping, std::size_t offset);
+  // Takes the arena into use, and populates the rest of it in the background.
+  void attach(std::shared_ptr<const SessionArena> arena);
   void taskFailed(kj::Exception&& exception) override;
 
   kj::Timer& timer_;
@@ -61,6 +63,7 @@ class Link final : private kj::TaskSet::ErrorHandler {
   protocol::Daemon::Client daemon_;
   protocol::Session::Client session_ = nullptr;
   std::shared_ptr<const SessionArena> arena_;
+  std::optional<BackgroundPopulation> population_;  // of the arena's mapping
   std::chrono::milliseconds request_budget_{};
   kj::TaskSet tasks_;
 };

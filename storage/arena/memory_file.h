@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/background_population.h"
 #include "core/shared_memory.h"
 #include "core/status.h"
 #include "core/unique_fd.h"
@@ -17,7 +18,8 @@ class MemoryFile final : public DeviceMemory {
   // What those who get the descriptor may do with it.
   enum class Clients { read_only, read_write };
 
-  // `name` shows in /proc. All pages are taken at once. Nobody can add seals later. io_error or
+  // `name` shows in /proc. Its pages are taken ahead of use: the
+  // first of them at once, the rest in the background. Nobody can add seals later. io_error or
   // no_space if the kernel refuses.
   static Result<std::unique_ptr<MemoryFile>> create(const std::string& name, std::size_t bytes,
                                                     Clients clients);
@@ -28,11 +30,11 @@ class MemoryFile final : public DeviceMemory {
   int exported_fd() const override { return fd_.get(); }
 
  private:
-  MemoryFile(UniqueFd fd, SharedMapping mapping)
-      : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+  MemoryFile(UniqueFd fd, SharedMapping mapping);
 
   UniqueFd fd_;
   SharedMapping mapping_;
+  BackgroundPopulation population_;
 };
 
 }  // namespace terrace::storage
