@@ -13,16 +13,15 @@ Result<std::unique_ptr<TieredCache>> TieredCache::create(const CacheOptions& opt
   if (!device) return error(device.error());
   if (!(*device)->host_accessible())
     return error(StatusCode::unimplemented, "device memory that the CPU cannot access");
-  std::optional<ArenaTier> host;
+  std::unique_ptr<DeviceMemory> host;
   if (options.host_capacity_bytes > 0) {
     auto memory = MemoryFile::create("terrace-host", options.host_capacity_bytes,
                                      MemoryFile::Clients::read_only);
     if (!memory) return error(memory.error().with_context("host arena"));
-    host.emplace(Tier::host, std::move(*memory), options.slab_bytes);
+    host = std::move(*memory);
   }
-  auto impl = std::make_unique<Impl>(
-      options, accelerator, std::move(disk), clock,
-      ArenaTier(Tier::device, std::move(*device), options.slab_bytes), std::move(host));
+  auto impl = std::make_unique<Impl>(options, accelerator, std::move(disk), clock,
+                                     std::move(*device), std::move(host));
   impl->recover();
   return std::unique_ptr<TieredCache>(new TieredCache(std::move(impl)));
 }

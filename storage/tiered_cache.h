@@ -89,7 +89,8 @@ enum class SealOutcome : std::uint8_t {
   duplicate,  // the same block was there already; the slot stays the lease's own until it is
               // released
   invalid,    // not a slot reserved by this lease, a wrong number of tokens, a parent that no match
-              // can reach, or the cache is draining; the slot stays the lease's own
+              // can reach, no memory to know another block, or the cache is draining; the slot
+              // stays the lease's own
 };
 
 struct TierStats {
@@ -112,6 +113,9 @@ struct CacheStats {
   std::uint64_t quarantined_slots = 0;
   // Blocks without any copy that are known because of their descendants.
   std::uint64_t holes = 0;
+  // Blocks in the catalog, holes included, and the memory that it really takes for them: blocks,
+  // their tokens and the index, without the slots of copies in memory. Of that, the tokens.
+  std::uint64_t known_blocks = 0, catalog_bytes = 0, catalog_token_bytes = 0;
   std::uint64_t declined_loads = 0;    // blocks left out because recomputing them is faster
   std::uint64_t waiting_acquires = 0;  // for keys that others are computing
   std::uint64_t awaited_blocks = 0;    // that came while somebody waited for them

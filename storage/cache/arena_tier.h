@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <span>
 #include <unordered_map>
 
@@ -13,28 +14,40 @@ namespace terrace::storage {
 
 class ArenaTier {
  public:
-  ArenaTier(Tier tier, std::unique_ptr<DeviceMemory> memory, std::uint64_t slab_bytes)
-      : tier_(tier), memory_(std::move(memory)), arena_(memory_->size(), slab_bytes) {}
+  // Slots come from `pool`, which outlives the tier.
+  ArenaTier(Tier tier, std::unique_ptr<DeviceMemory> memory, std::uint64_t slab_bytes, Pool& pool)
+      : tier_(tier), memory_(std::move(memory)), arena_(memory_->size(), slab_bytes), pool_(pool) {}
+  ~ArenaTier() {
+    for (const auto& [offset, slot] : slots_) destroy(slot);
+  }
+  ArenaTier(const ArenaTier&) = delete;
+  ArenaTier& operator=(const ArenaTier&) = delete;
 
   // A slot for a block of `space`, null if there is none.
   Slot* allocate(const SpaceEntry& space) {
     const auto offset = arena_.allocate(space.slot_bytes);
     if (!offset) return nullptr;
-    Slot& slot = slots_[*offset];
-    slot.offset = *offset;
-    slot.tier = tier_;
-    slot.space = space.id;
-    return &slot;
+    void* const place = pool_.allocate();
+    if (!place) {
+      arena_.free(*offset);
+      return nullptr;
+    }
+    auto* const slot = new (place) Slot;
+    slot->offset = *offset;
+    slot->tier = tier_;
+    slot->space = space.id;
+    slots_.emplace(*offset, slot);
+    return slot;
   }
   // Nobody holds it and nothing is under way. Frees the object, too.
-  void free(const Slot& slot) {
-    const std::uint64_t offset = slot.offset;
-    arena_.free(offset);
-    slots_.erase(offset);
+  void free(Slot& slot) {
+    arena_.free(slot.offset);
+    slots_.erase(slot.offset);
+    destroy(&slot);
   }
   Slot* find(std::uint64_t offset) {
     const auto found = slots_.find(offset);
-    return found == slots_.end() ? nullptr : &found->second;
+    return found == slots_.end() ? nullptr : found->second;
   }
 
   std::span<std::byte> bytes(const Slot& slot, const SpaceEntry& space) const {
@@ -42,13 +55,19 @@ class ArenaTier {
   }
   const DeviceMemory& memory() const { return *memory_; }
   const SlabArena& arena() const { return arena_; }
-  const std::unordered_map<std::uint64_t, Slot>& slots() const { return slots_; }
+  const std::unordered_map<std::uint64_t, Slot*>& slots() const { return slots_; }
 
  private:
+  void destroy(Slot* slot) {
+    slot->~Slot();
+    pool_.free(slot);
+  }
+
   Tier tier_;
   std::unique_ptr<DeviceMemory> memory_;
   SlabArena arena_;
-  std::unordered_map<std::uint64_t, Slot> slots_;  // those in use
+  Pool& pool_;
+  std::unordered_map<std::uint64_t, Slot*> slots_;  // those in use
 };
 
 }  // namespace terrace::storage

@@ -6,16 +6,16 @@
 namespace terrace::storage {
 
 TieredCache::Impl::Impl(const CacheOptions& options, Accelerator& accelerator,
-                        std::unique_ptr<DiskTier> disk, const Clock& clock, ArenaTier device,
-                        std::optional<ArenaTier> host)
+                        std::unique_ptr<DiskTier> disk, const Clock& clock,
+                        std::unique_ptr<DeviceMemory> device, std::unique_ptr<DeviceMemory> host)
     : options_(options),
       accelerator_(accelerator),
       disk_(std::move(disk)),
       clock_(clock),
-      device_(std::move(device)),
-      host_(std::move(host)),
-      candidates_(host_.has_value(), disk_ != nullptr,
-                  [] { return std::make_unique<LruPolicy>(); }) {
+      device_(Tier::device, std::move(device), options.slab_bytes, catalog_.slots()),
+      candidates_(host != nullptr, disk_ != nullptr,
+                  [](Tier tier) { return std::make_unique<LruPolicy>(tier); }) {
+  if (host) host_.emplace(Tier::host, std::move(host), options.slab_bytes, catalog_.slots());
   tiers_here_.push_back(Tier::device);
   if (host_) tiers_here_.push_back(Tier::host);
   if (disk_) tiers_here_.push_back(Tier::disk);

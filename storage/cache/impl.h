@@ -49,7 +49,8 @@ constexpr double disk_free_fraction = 0.02;
 class TieredCache::Impl {
  public:
   Impl(const CacheOptions& options, Accelerator& accelerator, std::unique_ptr<DiskTier> disk,
-       const Clock& clock, ArenaTier device, std::optional<ArenaTier> host);
+       const Clock& clock, std::unique_ptr<DeviceMemory> device,
+       std::unique_ptr<DeviceMemory> host);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -182,6 +183,7 @@ class TieredCache::Impl {
   // afterwards.
   void detach(Slot& slot);
   void set_disk(Block& block, DiskCopy copy, std::uint64_t disk_bytes);
+  void count_copy(Block& block, Tier tier, bool is_there);  // in device or host
   void count_child(const Block& block, Tier tier, int change);
   // Ends a change that began when the block was present or not: counts holes, and removes the block
   // if nothing of it is left, and holes above it that nothing needs any more.
@@ -262,9 +264,9 @@ class TieredCache::Impl {
   Accelerator& accelerator_;
   std::unique_ptr<DiskTier> disk_;
   const Clock& clock_;
+  Catalog catalog_;
   ArenaTier device_;
   std::optional<ArenaTier> host_;
-  Catalog catalog_;
   Candidates candidates_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
 

@@ -40,7 +40,8 @@ Status TieredCache::Impl::check_invariants() const {
   std::uint64_t slots_of_blocks = 0;
   const auto check_arena = [&](const ArenaTier& arena, Tier tier) -> Status {
     std::uint64_t bytes = 0;
-    for (const auto& [offset, slot] : arena.slots()) {
+    for (const auto& [offset, at] : arena.slots()) {
+      const Slot& slot = *at;
       const SpaceEntry& space = *catalog_.space(slot.space);
       bytes += space.slot_bytes;
       if (slot.offset != offset || slot.tier != tier) return broken("a slot has another place");
@@ -82,12 +83,16 @@ Status TieredCache::Impl::check_invariants() const {
       status = broken(what + " (block " + block.key.hex() + ")");
       return false;
     };
-    for (const Slot* slot : {block.device, block.host}) {
+    for (const Slot* slot : {block.device.get(), block.host.get()}) {
       if (!slot) continue;
       ++slots_seen;
-      if (slot->block != &block || slot->tier != (slot == block.device ? Tier::device : Tier::host))
+      const Tier tier = slot == block.device ? Tier::device : Tier::host;
+      if (slot->block != &block || slot->tier != tier ||
+          block.has(tier) != (slot->state == SlotState::copy))
         return fail("a block and its slot disagree");
     }
+    if ((block.in_device() && !block.device) || (block.in_host() && !block.host))
+      return fail("a copy without a slot");
     for (std::size_t tier = 0; tier < local_tiers; ++tier)
       copies[tier] += block.has(static_cast<Tier>(tier));
     disk_bytes += block.disk_bytes;
@@ -105,7 +110,7 @@ Status TieredCache::Impl::check_invariants() const {
     if (!candidates_.up_to_date(block)) return fail("what may be evicted is out of date");
     if (children != block.children_in) return fail("children are miscounted");
     const BlockKey& parent = block.parent ? block.parent->key : space_of(block).digest;
-    if (derive_block_key(parent, block.tokens) != block.key) return fail("a key is not its own");
+    if (derive_block_key(parent, block.tokens()) != block.key) return fail("a key is not its own");
     return true;
   });
   if (!status.ok()) return status;

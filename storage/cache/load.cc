@@ -36,7 +36,7 @@ void TieredCache::Impl::pump_loads() {
     request.space = space_of(block).digest;
     request.key = block.key;
     request.parent = block.parent ? block.parent->key : request.space;
-    request.tokens = block.tokens;
+    request.tokens.assign(block.tokens().begin(), block.tokens().end());
     request.destination = bytes_of(slot);
     disk_->read(std::move(request));
   }

@@ -39,13 +39,14 @@ void TieredCache::Impl::recover() {
       if (found.space != space->digest || found.tokens.size() != space->descriptor.block_tokens ||
           derive_block_key(parent_key, found.tokens) != found.key || catalog_.find(found.key))
         continue;
+      Block* const block = catalog_.insert(*space, parent, found.key, found.tokens);
+      if (!block) continue;
       reached[i] = true;
-      Block& block = catalog_.insert(*space, parent, found.key, std::move(found.tokens));
       catalog_.count_hole(1);
-      block.recency = found.recency;
+      block->recency = found.recency;
       recency_ = std::max(recency_, found.recency);
-      set_disk(block, DiskCopy::present, found.disk_bytes);
-      heads.push_back({space, &block});
+      set_disk(*block, DiskCopy::present, found.disk_bytes);
+      heads.push_back({space, block});
     }
   }
   for (std::size_t i = 0; i < blocks.size(); ++i)

@@ -31,6 +31,10 @@ CacheStats TieredCache::Impl::stats() const {
   stats.pending_blocks = flights_.pending_keys();
   stats.spaces = catalog_.spaces().size();
   stats.holes = catalog_.holes();
+  const CatalogMemory memory = catalog_.memory();
+  stats.known_blocks = memory.blocks;
+  stats.catalog_bytes = memory.block_bytes;
+  stats.catalog_token_bytes = memory.token_bytes;
   stats.declined_loads = declined_loads_;
   stats.waiting_acquires = flights_.waiting();
   stats.awaited_blocks = awaited_blocks_;
@@ -52,7 +56,7 @@ BlockPage TieredCache::Impl::list(const BlockKey& from, std::size_t limit) const
     info.key = block.key;
     info.parent = block.parent ? block.parent->key : space.digest;
     info.depth = block.depth;
-    info.tokens = block.tokens;
+    info.tokens.assign(block.tokens().begin(), block.tokens().end());
     for (const Tier tier : all_tiers) info.tiers[static_cast<std::size_t>(tier)] = block.has(tier);
     info.holders = block.device ? block.device->holders : 0;
     info.recency = block.recency;

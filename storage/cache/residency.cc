@@ -24,7 +24,7 @@ void TieredCache::Impl::attach(Block& block, Slot& slot) {
   const bool was_present = block.present();
   slot.block = &block;
   (slot.tier == Tier::device ? block.device : block.host) = &slot;
-  if (slot.state == SlotState::copy) ++counters(slot.tier).blocks;
+  if (slot.state == SlotState::copy) count_copy(block, slot.tier, true);
   count_child(block, slot.tier, 1);
   settle(block, was_present);
 }
@@ -33,16 +33,17 @@ void TieredCache::Impl::become_copy(Slot& slot) {
   assert(slot.state == SlotState::loading && slot.block);
   const bool was_present = slot.block->present();
   slot.state = SlotState::copy;
-  ++counters(slot.tier).blocks;
+  count_copy(*slot.block, slot.tier, true);
   settle(*slot.block, was_present);
 }
 
 void TieredCache::Impl::detach(Slot& slot) {
   Block& block = *slot.block;
   const bool was_present = block.present();
+  candidates_.withdraw(block, space_of(block).size_class, slot.tier);
   slot.block = nullptr;
   (slot.tier == Tier::device ? block.device : block.host) = nullptr;
-  if (slot.state == SlotState::copy) --counters(slot.tier).blocks;
+  if (slot.state == SlotState::copy) count_copy(block, slot.tier, false);
   count_child(block, slot.tier, -1);
   settle(block, was_present);
 }
@@ -55,9 +56,20 @@ void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk
     count_child(block, Tier::disk, copy == DiskCopy::none ? -1 : 1);
   disk_bytes_ += disk_bytes - block.disk_bytes;
   block.disk = copy;
-  block.disk_bytes = disk_bytes;
+  block.disk_bytes = static_cast<std::uint32_t>(disk_bytes);
   block.disk_unreadable = false;
   settle(block, was_present);
+}
+
+void TieredCache::Impl::count_copy(Block& block, Tier tier, bool is_there) {
+  if (tier == Tier::device)
+    block.device_copy = is_there;
+  else
+    block.host_copy = is_there;
+  if (is_there)
+    ++counters(tier).blocks;
+  else
+    --counters(tier).blocks;
 }
 
 void TieredCache::Impl::count_child(const Block& block, Tier tier, int change) {

@@ -33,7 +33,8 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     }
     const bool healed = block && !block->present();
     if (!block) {
-      block = &catalog_.insert(space, parent, key, request.tokens);
+      block = catalog_.insert(space, parent, key, request.tokens);
+      if (!block) continue;
       catalog_.count_hole(1);  // until it has its copy, just below
     }
     forget_pending(*slot);

@@ -35,7 +35,9 @@ void TieredCache::Impl::pump_writes() {
     write_queue_.pop_front();
     Block* block = catalog_.find(key);
     if (!block || !block->write_queued) continue;
-    Slot* source = block->in_device() ? block->device : block->in_host() ? block->host : nullptr;
+    Slot* source = block->in_device() ? block->device.get()
+                   : block->in_host() ? block->host.get()
+                                      : nullptr;
     if (block->disk != DiskCopy::none || !source) {
       block->write_queued = false;
       continue;
@@ -86,7 +88,7 @@ void TieredCache::Impl::start_write(Block& block, Slot& source) {
   request.space = space_of(block).digest;
   request.key = block.key;
   request.parent = block.parent ? block.parent->key : request.space;
-  request.tokens = block.tokens;
+  request.tokens.assign(block.tokens().begin(), block.tokens().end());
   request.payload = bytes_of(source);
   request.payload_checksum = source.checksum;
   request.recency = block.recency;

@@ -4,12 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <span>
 #include <vector>
 
 #include "core/block_key.h"
 #include "core/tier.h"
+#include "storage/catalog/short_pointer.h"
 #include "storage/ids.h"
 
 namespace terrace::storage {
@@ -29,7 +29,13 @@ enum class SlotState : std::uint8_t {
   quarantined,  // did not verify; kept away while somebody may still write to it or read it
 };
 
-// A slot in use of the device or the host arena. Its address is stable while it is in use.
+// Where a block is in a tree: see treap.h. What is in no tree has links of any value.
+struct TreeLinks {
+  ShortPointer<Block> parent, left, right;
+};
+
+// A slot in use of the device or the host arena. It lies in the catalog's region, at a stable
+// address.
 struct Slot {
   std::uint64_t offset = 0;
   Tier tier = Tier::device;
@@ -39,7 +45,8 @@ struct Slot {
   SpaceId space = 0;
   std::uint32_t holders = 0;  // holds of leases; a reservation is one
   std::uint32_t busy = 0;     // copies from it or into it, and checks of it, under way
-  Block* block = nullptr;
+  ShortPointer<Block> block;
+  TreeLinks eviction;  // of the block, in the eviction policy of the slot's tier
   std::uint64_t checksum = 0;
   SessionId session = 0;  // that reserved, later sealed it; 0: filled by the daemon
   LeaseId lease = 0;      // while reserved
@@ -62,42 +69,106 @@ constexpr std::size_t candidate_kinds = 5;
 // The tiers that this cache moves blocks between.
 constexpr std::size_t local_tiers = 3;
 
-struct ByTokens {
-  using is_transparent = void;
-  bool operator()(const Block* a, const Block* b) const;
-  bool operator()(const Block* a, std::span<const Token> b) const;
-  bool operator()(std::span<const Token> a, const Block* b) const;
-};
-// Ordered by tokens: whoever shares the longest run with some tokens is a neighbour of their
-// lower_bound.
-using Children = std::set<Block*, ByTokens>;
+// Named limit of a prefix, in blocks below the first.
+constexpr std::uint32_t max_depth = (1u << 24) - 1;
 
+// The children of a block, or the first blocks of a space, ordered by tokens: whoever shares the
+// longest run with some tokens is a neighbour of their lower_bound. Lies in the catalog's region.
+class Children {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(Block* at) : at_(at) {}
+    Block* operator*() const { return at_; }
+    Iterator& operator++() {
+      at_ = after(*at_);
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    Block* at_;
+  };
+
+  bool empty() const { return root_ == nullptr; }
+  void insert(Block& block);
+  void erase(Block& block);
+
+  // All of these give null where there is none.
+  Block* first() const;
+  Block* last() const;
+  // The first that is not less than `tokens`.
+  Block* lower_bound(std::span<const Token> tokens) const;
+  static Block* after(Block& block);
+  static Block* before(Block& block);
+
+  Iterator begin() const { return Iterator(first()); }
+  Iterator end() const { return Iterator(nullptr); }
+
+ private:
+  ShortPointer<Block> root_;
+};
+
+// Lies in the catalog's region, at a stable address, with its tokens right behind it. What a match
+// reads comes first: it looks at hundreds of blocks, all over memory.
 struct Block {
   BlockKey key;
-  Block* parent = nullptr;  // null for a first block
-  SpaceId space = 0;
-  std::uint32_t depth = 0;
+  std::uint16_t space = 0;
+  bool device_copy : 1 = false;  // `device` is there and holds a copy
+  bool host_copy : 1 = false;    // likewise `host`
+  DiskCopy disk : 2 = DiskCopy::none;
+  bool disk_declined : 1 = false;  // not to be written until it is used again, or reachable again
+  bool disk_unreadable : 1 =
+      false;                       // the last read of the disk's copy failed, though it may be good
+  bool host_declined : 1 = false;  // likewise the host arena
+  bool write_queued : 1 = false;   // to the disk
+  bool touched : 1 = false;        // its recency is still to be told to the disk
+  ShortPointer<Slot> device;
+  ShortPointer<Slot> host;
+  std::uint32_t depth : 24 = 0;  // at most max_depth
+  std::uint32_t policy_uses : 8 = 0;
   std::uint64_t recency = 0;
-  std::vector<Token> tokens;
-  Children children;
 
-  Slot* device = nullptr;
-  Slot* host = nullptr;
-  std::uint64_t disk_bytes = 0;  // of the capacity: what it takes, an estimate while writing
-  std::uint32_t disk_reads = 0;  // under way
-  DiskCopy disk = DiskCopy::none;
-  bool disk_declined = false;    // not to be written until it is used again, or reachable again
-  bool disk_unreadable = false;  // the last read of the disk's copy failed, though it may be good
-  bool host_declined = false;    // likewise the host arena
-  bool write_queued = false;     // to the disk
-  bool touched = false;          // its recency is still to be told to the disk
+  ShortPointer<Block> parent;  // null for a first block
+  Children children;
+  TreeLinks siblings;            // among the children of its parent
+  TreeLinks disk_eviction;       // in the eviction policy of the disk; a slot has that of its tier
+  std::uint32_t disk_bytes = 0;  // of the capacity: what it takes, an estimate while writing
 
   // Children with a copy, or one under way, in each tier.
   std::array<std::uint32_t, local_tiers> children_in{};
-  std::array<Candidate, local_tiers> candidate{};
+  // policy_*: the eviction policy's own.
+  std::uint32_t policy_time = 0;
+  std::uint8_t policy_class = 0;
+  std::uint8_t disk_reads = 0;  // under way
+  Candidate device_candidate : 3 = Candidate::no;
+  Candidate host_candidate : 3 = Candidate::no;
+  Candidate disk_candidate : 3 = Candidate::no;
+  std::uint8_t token_count_log2 : 4 = 0;
 
-  bool in_device() const { return device && device->state == SlotState::copy; }
-  bool in_host() const { return host && host->state == SlotState::copy; }
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::span<const Token> tokens() const {
+    return {reinterpret_cast<const Token*>(this + 1), token_count()};
+  }
+  std::span<Token> tokens() { return {reinterpret_cast<Token*>(this + 1), token_count()}; }
+  std::size_t token_count() const { return std::size_t{1} << token_count_log2; }
+
+  Candidate candidate(Tier tier) const {
+    return tier == Tier::device ? device_candidate
+           : tier == Tier::host ? host_candidate
+                                : disk_candidate;
+  }
+  void set_candidate(Tier tier, Candidate kind) {
+    if (tier == Tier::device) device_candidate = kind;
+    if (tier == Tier::host) host_candidate = kind;
+    if (tier == Tier::disk) disk_candidate = kind;
+  }
+
+  bool in_device() const { return device_copy; }
+  bool in_host() const { return host_copy; }
   bool on_disk() const { return disk == DiskCopy::present; }
   bool present() const { return in_device() || in_host() || on_disk(); }
   bool has(Tier tier) const {
@@ -123,6 +194,12 @@ struct Block {
   }
   // A copy or one under way in any tier.
   bool occupies_anything() const { return device || host || disk != DiskCopy::none; }
+  // Its links in the eviction policy of a tier that has it.
+  TreeLinks& eviction_links(Tier tier) {
+    return tier == Tier::disk ? disk_eviction : (tier == Tier::device ? device : host)->eviction;
+  }
 };
+// With its place in the index at most 128 bytes a block besides its tokens.
+static_assert(sizeof(Block) <= 112);
 
 }  // namespace terrace::storage

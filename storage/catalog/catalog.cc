@@ -1,29 +1,22 @@
 #include "storage/catalog/catalog.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
+#include <new>
+#include <type_traits>
 
 #include "core/bytes.h"
 #include "storage/arena/slab_arena.h"
 
 namespace terrace::storage {
 
-bool ByTokens::operator()(const Block* a, const Block* b) const {
-  return std::ranges::lexicographical_compare(a->tokens, b->tokens);
-}
-bool ByTokens::operator()(const Block* a, std::span<const Token> b) const {
-  return std::ranges::lexicographical_compare(a->tokens, b);
-}
-bool ByTokens::operator()(std::span<const Token> a, const Block* b) const {
-  return std::ranges::lexicographical_compare(a, b->tokens);
-}
+// Blocks own nothing: they go with the region.
+static_assert(std::is_trivially_destructible_v<Block>);
 
-Catalog::~Catalog() {
-  index_.visit_from(BlockKey{}, [](Block& block) {
-    delete &block;
-    return true;
-  });
-}
+Catalog::Catalog()
+    : slots_(region_, sizeof(Slot)), roots_(region_, sizeof(Children)), index_(region_) {}
+Catalog::~Catalog() = default;
 
 Result<SpaceEntry*> Catalog::open_space(const SpaceDescriptor& descriptor) {
   if (Status status = descriptor.validate(); !status.ok()) return error(std::move(status));
@@ -39,6 +32,9 @@ Result<SpaceEntry*> Catalog::open_space(const SpaceDescriptor& descriptor) {
   entry->slot_bytes = round_up(descriptor.block_bytes, slot_alignment_bytes);
   const auto size = std::ranges::find(size_classes_, entry->slot_bytes);
   entry->size_class = static_cast<std::uint32_t>(size - size_classes_.begin());
+  void* const root = roots_.allocate();
+  if (!root) return error(StatusCode::resource_exhausted, "no memory for another space");
+  entry->first_blocks = new (root) Children;
   if (size == size_classes_.end()) {
     if (size_classes_.size() >= max_size_classes)
       return error(StatusCode::resource_exhausted,
@@ -55,24 +51,45 @@ const SpaceEntry* Catalog::space(const BlockKey& digest) const {
   return found == by_digest_.end() ? nullptr : found->second;
 }
 
-Block& Catalog::insert(SpaceEntry& space, Block* parent, const BlockKey& key,
-                       std::vector<Token> tokens) {
-  auto* block = new Block;
+Block* Catalog::insert(SpaceEntry& space, Block* parent, const BlockKey& key,
+                       std::span<const Token> tokens) {
+  assert(tokens.size() == space.descriptor.block_tokens);
+  if (parent && parent->depth == max_depth) return nullptr;
+  const auto log2 = static_cast<std::size_t>(std::countr_zero(space.descriptor.block_tokens));
+  auto& pool = blocks_[log2];
+  if (!pool) pool = std::make_unique<Pool>(region_, sizeof(Block) + tokens.size_bytes());
+  void* const place = pool->allocate();
+  if (!place) return nullptr;
+  auto* const block = new (place) Block;
   block->key = key;
+  block->space = static_cast<std::uint16_t>(space.id);
+  block->token_count_log2 = static_cast<std::uint8_t>(log2 & 15);
+  std::ranges::copy(tokens, block->tokens().begin());
+  if (parent) block->depth = (parent->depth + 1) & max_depth;
   block->parent = parent;
-  block->space = space.id;
-  block->depth = parent ? parent->depth + 1 : 0;
-  block->tokens = std::move(tokens);
-  (parent ? parent->children : space.first_blocks).insert(block);
+  siblings_of(*block).insert(*block);
   index_.insert(block);
-  return *block;
+  return block;
 }
 
 void Catalog::remove(Block& block) {
   assert(block.children.empty() && !block.occupies_anything());
-  (block.parent ? block.parent->children : spaces_[block.space]->first_blocks).erase(&block);
+  siblings_of(block).erase(block);
   index_.erase(&block);
-  delete &block;
+  blocks_[block.token_count_log2]->free(&block);
+}
+
+CatalogMemory Catalog::memory() const {
+  CatalogMemory memory;
+  memory.blocks = index_.size();
+  memory.block_bytes = index_.bytes();
+  memory.slot_bytes = slots_.bytes();
+  for (std::size_t log2 = 0; log2 < blocks_.size(); ++log2) {
+    if (!blocks_[log2]) continue;
+    memory.block_bytes += blocks_[log2]->bytes();
+    memory.token_bytes += blocks_[log2]->used() * (sizeof(Token) << log2);
+  }
+  return memory;
 }
 
 bool Catalog::reachable(const Block& block) const {
@@ -85,22 +102,24 @@ bool Catalog::reachable(const Block& block) const {
 std::pair<const Block*, std::uint32_t> Catalog::best_partial(const SpaceEntry& space,
                                                              const Block* parent,
                                                              std::span<const Token> tokens) const {
-  const Children& children = parent ? parent->children : space.first_blocks;
+  const Children& children = parent ? parent->children : *space.first_blocks;
   std::pair<const Block*, std::uint32_t> best{nullptr, 0};
   const auto consider = [&](const Block* block) {
     if (!block->present()) return false;
-    const auto [mine, theirs] = std::ranges::mismatch(block->tokens, tokens);
-    const auto shared = static_cast<std::uint32_t>(mine - block->tokens.begin());
+    const auto mine = block->tokens();
+    const auto shared =
+        static_cast<std::uint32_t>(std::ranges::mismatch(mine, tokens).in1 - mine.begin());
     if (shared > best.second) best = {block, shared};
     return true;
   };
-  const auto start = children.lower_bound(tokens);
+  Block* const start = children.lower_bound(tokens);
   int looks = 0;
-  for (auto at = start; at != children.end() && looks < max_holes_skipped; ++at, ++looks)
-    if (consider(*at)) break;
+  for (Block* at = start; at && looks < max_holes_skipped; at = Children::after(*at), ++looks)
+    if (consider(at)) break;
   looks = 0;
-  for (auto at = start; at != children.begin() && looks < max_holes_skipped; ++looks)
-    if (consider(*--at)) break;
+  Block* at = start ? Children::before(*start) : children.last();
+  for (; at && looks < max_holes_skipped; at = Children::before(*at), ++looks)
+    if (consider(at)) break;
   return best;
 }
 

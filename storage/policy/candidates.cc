@@ -4,9 +4,8 @@ namespace terrace::storage {
 
 namespace {
 
-bool may_go(const Slot* slot) {
-  return slot && slot->state == SlotState::copy && slot->holders == 0 && slot->busy == 0;
-}
+// Of a slot that holds a copy.
+bool may_go(const Slot* slot) { return slot->holders == 0 && slot->busy == 0; }
 
 }  // namespace
 
@@ -16,7 +15,7 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
   const bool disk_wants_it = has_disk_ && !block.disk_declined;
   switch (tier) {
     case Tier::device:
-      if (!may_go(block.device)) return Candidate::no;
+      if (!block.in_device() || !may_go(block.device)) return Candidate::no;
       if (block.in_host()) return Candidate::settled;
       if (has_host_ && !block.host_declined) {
         if (block.on_disk()) return Candidate::droppable;
@@ -24,7 +23,7 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
       }
       break;
     case Tier::host:
-      if (!may_go(block.host)) return Candidate::no;
+      if (!block.in_host() || !may_go(block.host)) return Candidate::no;
       if (block.in_device()) return Candidate::droppable;
       break;
     case Tier::disk:
@@ -38,36 +37,40 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
   return needed ? Candidate::no : Candidate::settled;
 }
 
+void Candidates::set(Block& block, std::uint32_t size_class, Tier tier, Candidate now) {
+  const Candidate was = block.candidate(tier);
+  if (now == was) return;
+  if (was != Candidate::no) policy(tier, size_class, was).erase(block);
+  if (now != Candidate::no) policy(tier, size_class, now).insert(block);
+  block.set_candidate(tier, now);
+}
+
 void Candidates::refresh(Block& block, std::uint32_t size_class) {
-  for (std::size_t tier = 0; tier < local_tiers; ++tier) {
-    const Candidate now = judge(block, static_cast<Tier>(tier));
-    Candidate& was = block.candidate[tier];
-    if (now == was) continue;
-    if (was != Candidate::no) policy(tier, size_class, was).erase(block);
-    if (now != Candidate::no) policy(tier, size_class, now).insert(block);
-    was = now;
-  }
+  for (std::size_t tier = 0; tier < local_tiers; ++tier)
+    set(block, size_class, static_cast<Tier>(tier), judge(block, static_cast<Tier>(tier)));
 }
 
 void Candidates::withdraw(Block& block, std::uint32_t size_class) {
-  for (std::size_t tier = 0; tier < local_tiers; ++tier) {
-    Candidate& was = block.candidate[tier];
-    if (was != Candidate::no) policy(tier, size_class, was).erase(block);
-    was = Candidate::no;
-  }
+  for (std::size_t tier = 0; tier < local_tiers; ++tier)
+    withdraw(block, size_class, static_cast<Tier>(tier));
+}
+
+void Candidates::withdraw(Block& block, std::uint32_t size_class, Tier tier) {
+  set(block, size_class, tier, Candidate::no);
 }
 
 bool Candidates::up_to_date(const Block& block) const {
   for (std::size_t tier = 0; tier < local_tiers; ++tier)
-    if (judge(block, static_cast<Tier>(tier)) != block.candidate[tier]) return false;
+    if (judge(block, static_cast<Tier>(tier)) != block.candidate(static_cast<Tier>(tier)))
+      return false;
   return true;
 }
 
-EvictionPolicy& Candidates::policy(std::size_t tier, std::uint32_t size_class, Candidate kind) {
-  auto& classes = policies_[tier];
+EvictionPolicy& Candidates::policy(Tier tier, std::uint32_t size_class, Candidate kind) {
+  auto& classes = policies_[static_cast<std::size_t>(tier)];
   if (classes.size() <= size_class) classes.resize(size_class + 1);
   auto& policy = classes[size_class][static_cast<std::size_t>(kind)];
-  if (!policy) policy = factory_();
+  if (!policy) policy = factory_(tier);
   return *policy;
 }
 

@@ -24,6 +24,9 @@ class Candidates {
   void refresh(Block& block, std::uint32_t size_class);
   // Takes the block out everywhere, such as before its recency changes.
   void withdraw(Block& block, std::uint32_t size_class);
+  // Likewise in one tier, before it loses its copy there: the order of what may leave the tier lies
+  // in the slots.
+  void withdraw(Block& block, std::uint32_t size_class, Tier tier);
 
   // The next to leave `tier` among one size and kind; null if none.
   Block* next(Tier tier, std::uint32_t size_class, Candidate kind) const;
@@ -37,7 +40,8 @@ class Candidates {
 
  private:
   Candidate judge(const Block& block, Tier tier) const;
-  EvictionPolicy& policy(std::size_t tier, std::uint32_t size_class, Candidate kind);
+  void set(Block& block, std::uint32_t size_class, Tier tier, Candidate kind);
+  EvictionPolicy& policy(Tier tier, std::uint32_t size_class, Candidate kind);
   const EvictionPolicy* find(Tier tier, std::uint32_t size_class, Candidate kind) const;
 
   bool has_host_, has_disk_;

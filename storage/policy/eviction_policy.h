@@ -1,5 +1,8 @@
 // Who goes first among the blocks that may go. Which blocks may go (nobody holds them, nothing is
 // reachable only through them: tails before heads) is decided elsewhere; a policy only orders them.
+//
+// A policy orders the copies of one tier. For its order it has block.eviction_links(tier), which
+// are its own from insert() to erase(), and the policy_* members of the block.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +26,6 @@ class EvictionPolicy {
   virtual bool before(const Block& a, const Block& b) const = 0;
 };
 
-using EvictionPolicyFactory = std::function<std::unique_ptr<EvictionPolicy>()>;
+using EvictionPolicyFactory = std::function<std::unique_ptr<EvictionPolicy>(Tier)>;
 
 }  // namespace terrace::storage
