@@ -74,18 +74,21 @@ TEST(HostAccelerator, CopiesAndChecksumsAndTellsOfEach) {
 
 TEST(HostAccelerator, SynchronizeWaitsForEverything) {
   HostAccelerator accelerator;
-  std::vector<std::byte> from(4 << 20, std::byte{7}), to(from.size());
-  for (std::uint64_t i = 0; i < 10; ++i) accelerator.copy_async(i, to.data(), from);
+  std::vector<std::byte> from(1 << 20, std::byte{7}), to(10 * from.size());
+  for (std::uint64_t i = 0; i < 10; ++i)
+    accelerator.copy_async(i, to.data() + i * from.size(), from);
   accelerator.synchronize();
   std::vector<CopyCompletion> done;
   accelerator.take_completions(done);
   EXPECT_EQ(done.size(), 10u);
+  EXPECT_EQ(to.back(), std::byte{7});
 }
 
 TEST(HostAccelerator, MayBeDestroyedWithWorkWaiting) {
-  std::vector<std::byte> from(1 << 20), to(from.size());
+  std::vector<std::byte> from(1 << 20), to(32 * from.size());
   HostAccelerator accelerator;
-  for (std::uint64_t i = 0; i < 100; ++i) accelerator.copy_async(i, to.data(), from);
+  for (std::uint64_t i = 0; i < 32; ++i)
+    accelerator.copy_async(i, to.data() + i * from.size(), from);
 }
 
 TEST(MemoryFile, ClientsOfTheHostArenaMayNotWrite) {
