@@ -30,6 +30,7 @@ class CpuLlama final : public Llama {
       : settings_(settings),
         team_(std::move(team)),
         weights_(std::move(weights)),
+        rope_digest_(rope_digest(rope_frequencies)),
         pass_(settings, weights_, std::move(rope_frequencies), *team_) {}
 
   const LlamaConfig& config() const override { return settings_.config; }
@@ -41,7 +42,8 @@ class CpuLlama final : public Llama {
 
   std::string numerics_id() const override {
     return std::string("cpu.") + settings_.kernels->numerics(settings_.compute) + "." +
-           to_string(settings_.compute) + "." + std::to_string(numerics_generation);
+           to_string(settings_.compute) + "." + std::to_string(numerics_generation) + "." +
+           rope_digest_;
   }
 
   Status forward(std::span<const SequenceStep> steps, std::span<float> logits) override {
@@ -66,6 +68,7 @@ class CpuLlama final : public Llama {
   ForwardSettings settings_;
   std::unique_ptr<Team> team_;
   LlamaWeights weights_;
+  std::string rope_digest_;
   ForwardPass pass_;
   std::vector<PassPiece> pieces_;
   std::vector<std::size_t> logit_rows_;

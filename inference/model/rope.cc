@@ -1,8 +1,12 @@
 #include "inference/model/rope.h"
 
 #include <cmath>
+#include <cstdio>
+#include <span>
 #include <string>
 
+#include "core/checksum.h"
+#include "inference/cpu/elementwise.h"
 #include "inference/model/llama_tensors.h"
 
 namespace terrace::inference {
@@ -24,6 +28,17 @@ Result<std::vector<double>> rope_frequencies(const LlamaConfig& config,
     frequencies[pair] /= values[pair];
   }
   return frequencies;
+}
+
+std::string rope_digest(const std::vector<double>& frequencies) {
+  constexpr std::size_t positions = 1024;
+  RopeTable table(frequencies);
+  table.ensure(positions);
+  const std::span values(table.row(0), positions * 2 * table.rope_dims());
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x",
+                static_cast<unsigned>(payload_checksum(std::as_bytes(values))));
+  return digits;
 }
 
 }  // namespace terrace::inference

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/status.h"
@@ -17,5 +18,9 @@ namespace terrace::inference {
 // invalid_argument if a factor of the tensor rope_freqs.weight is no positive number.
 Result<std::vector<double>> rope_frequencies(const LlamaConfig& config,
                                              const std::optional<gguf::Tensor>& factors);
+
+// Eight hexadecimal digits over the cosines and sines of the first positions. C libraries may
+// differ in their last bit: what they compute must not be taken for the same.
+std::string rope_digest(const std::vector<double>& frequencies);
 
 }  // namespace terrace::inference

@@ -27,8 +27,7 @@ struct StepPairs {
   }
 };
 
-constexpr double multiply_adds_a_vector = 32;
-TERRACE_INLINE Vec probe_multiply(Vec a, Vec b, Vec sum) {
+TERRACE_INLINE Vec probe_pairs(Vec a, Vec b, Vec sum) {
   return multiply_pairs(_mm512_castps_si512(a.v), _mm512_castps_si512(b.v), sum);
 }
 
@@ -92,24 +91,6 @@ class Unpacker {
  private:
   const std::byte *scales_, *values_;
   Vec low_scale_, high_scale_, low_offset_, high_offset_;
-};
-
-template <>
-class Unpacker<WeightFormat::bf16> {
- public:
-  using Step = StepPairs;
-  static constexpr int units = 4, steps = 4;
-
-  TERRACE_INLINE void open(const std::byte* panel, std::size_t) { values_ = panel; }
-  TERRACE_INLINE void begin() {}
-  template <int I>
-  TERRACE_INLINE Pairs weights() const {
-    return load_pairs(values_ + I * 64);
-  }
-  TERRACE_INLINE void next() { values_ += steps * 64; }
-
- private:
-  const std::byte* values_;
 };
 
 // As store_bf16, for values that are zero or normal.

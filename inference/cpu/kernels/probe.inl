@@ -4,23 +4,38 @@
 namespace terrace::inference {
 namespace {
 
-#if !TERRACE_PAIRED_WEIGHTS
-constexpr double multiply_adds_a_vector = 16;
-TERRACE_INLINE Vec probe_multiply(Vec a, Vec b, Vec sum) { return mul_add(a, b, sum); }
+// Multiply-adds of one instruction, and the instruction itself, as `compute` multiplies.
+template <Compute>
+struct Probe {
+  static constexpr double multiply_adds = 16;
+  static TERRACE_INLINE Vec multiply(Vec a, Vec b, Vec sum) { return mul_add(a, b, sum); }
+};
+#if TERRACE_PAIRED_WEIGHTS
+template <>
+struct Probe<Compute::bf16> {
+  static constexpr double multiply_adds = 32;
+  static TERRACE_INLINE Vec multiply(Vec a, Vec b, Vec sum) { return probe_pairs(a, b, sum); }
+};
 #endif
 
-double spin_multiply_kernel(Compute, std::size_t steps) {
+template <Compute C>
+double spin_multiply(std::size_t steps) {
   constexpr int chains = probe_chains;
   volatile float input = 1e-3f;
   const Vec a = splat(input), b = splat(input);
   Vec sums[chains];
   TERRACE_UNROLL for (int i = 0; i < chains; ++i) sums[i] = splat(input);
   for (std::size_t step = 0; step < steps; ++step) {
-    TERRACE_UNROLL for (int i = 0; i < chains; ++i) sums[i] = probe_multiply(a, b, sums[i]);
+    TERRACE_UNROLL for (int i = 0; i < chains; ++i) sums[i] = Probe<C>::multiply(a, b, sums[i]);
   }
   for (int i = 1; i < chains; ++i) sums[0] = sums[0] + sums[i];
   input = sum(sums[0]);
-  return multiply_adds_a_vector * chains * static_cast<double>(steps);
+  return Probe<C>::multiply_adds * chains * static_cast<double>(steps);
+}
+
+double spin_multiply_kernel(Compute compute, std::size_t steps) {
+  return compute == Compute::bf16 ? spin_multiply<Compute::bf16>(steps)
+                                  : spin_multiply<Compute::f32>(steps);
 }
 
 // The largest of all bytes taken as floats: a use that costs nothing and cannot be left out.

@@ -63,24 +63,6 @@ class Unpacker {
   Vec scale_[8], offset_;
 };
 
-template <>
-class Unpacker<WeightFormat::bf16> {
- public:
-  using Step = StepBf16;
-  static constexpr int units = 4, steps = 4;
-
-  TERRACE_INLINE void open(const std::byte* panel, std::size_t) { values_ = panel; }
-  TERRACE_INLINE void begin() {}
-  template <int I>
-  TERRACE_INLINE Pairs weights() const {
-    return load_pairs(values_ + I * 64);
-  }
-  TERRACE_INLINE void next() { values_ += steps * 64; }
-
- private:
-  const std::byte* values_;
-};
-
 }  // namespace
 }  // namespace terrace::inference
 
@@ -107,6 +89,24 @@ class Unpacker<WeightFormat::f32> {
   template <int I>
   TERRACE_INLINE Vec weights() const {
     return load(reinterpret_cast<const float*>(values_ + I * 64));
+  }
+  TERRACE_INLINE void next() { values_ += steps * 64; }
+
+ private:
+  const std::byte* values_;
+};
+
+template <>
+class Unpacker<WeightFormat::bf16> {
+ public:
+  using Step = StepPairs;
+  static constexpr int units = 4, steps = 4;
+
+  TERRACE_INLINE void open(const std::byte* panel, std::size_t) { values_ = panel; }
+  TERRACE_INLINE void begin() {}
+  template <int I>
+  TERRACE_INLINE Pairs weights() const {
+    return load_pairs(values_ + I * 64);
   }
   TERRACE_INLINE void next() { values_ += steps * 64; }
 

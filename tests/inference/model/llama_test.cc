@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "inference/model/rope.h"
 #include "tests/inference/model/golden.h"
 #include "tests/inference/model/model_file.h"
 #include "tests/inference/model/reference_llama.h"
@@ -169,10 +170,16 @@ TEST_F(LlamaTest, SaysWhatItIs) {
   EXPECT_EQ(model->threads(), 2);
   EXPECT_EQ(model->kv_geometry(),
             (KvGeometry{.layers = 2, .kv_heads = 2, .head_dim = 16, .block_tokens = 64}));
-  EXPECT_THAT(model->numerics_id(), testing::MatchesRegex("cpu\\..+\\.bf16\\.[0-9]+"));
+  EXPECT_THAT(model->numerics_id(), testing::MatchesRegex("cpu\\..+\\.bf16\\.[0-9]+\\.[0-9a-f]+"));
   const auto exact = load_or_fail(*file, {.compute = Compute::f32, .threads = 2});
   ASSERT_TRUE(exact);
   EXPECT_NE(exact->numerics_id(), model->numerics_id());
+}
+
+TEST(RopeDigest, DiffersWithTheAnglesAndWithNothingElse) {
+  const std::vector<double> frequencies{1.0, 0.1};
+  EXPECT_EQ(rope_digest(frequencies), rope_digest(frequencies));
+  EXPECT_NE(rope_digest(frequencies), rope_digest({1.0, 0.1 + 1e-5}));
 }
 
 TEST_F(LlamaTest, RefusesOptionsThatCannotBe) {
