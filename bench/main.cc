@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 
+#include "bench/catalog.h"
 #include "bench/rpc.h"
 #include "bench/throughput.h"
 #include "bench/tiers.h"
@@ -96,6 +97,30 @@ void add_tiers(CLI::App& app, int& status) {
   command.callback([options, &status] { status = run_tiers(*options, std::cout, std::cerr); });
 }
 
+void add_catalog(CLI::App& app, int& status) {
+  auto options = std::make_shared<CatalogOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "catalog", "A match in the library, an operation, and memory, as known blocks get more");
+  command.add_option("--blocks", options->blocks, "Numbers of blocks, ascending")
+      ->check(CLI::Range(1, 50'000'000))
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--match-blocks", options->match_blocks, "Blocks of a match")
+      ->check(CLI::Range(16, 16'384))
+      ->capture_default_str();
+  command.add_option("--rounds", options->rounds, "How many matches are timed")
+      ->check(CLI::Range(5, 1'000'000))
+      ->capture_default_str();
+  add_quick(command, options->quick);
+  command.callback([options, &status] {
+    if (options->quick) {
+      std::erase_if(options->blocks, [](std::size_t blocks) { return blocks > 100'000; });
+      options->rounds = std::min<std::size_t>(options->rounds, 51);
+    }
+    status = run_catalog(*options, std::cout, std::cerr);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -111,6 +136,7 @@ int main(int argc, char** argv) {
   add_rpc(app, status);
   add_ttft(app, status);
   add_tiers(app, status);
+  add_catalog(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

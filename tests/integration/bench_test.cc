@@ -80,5 +80,13 @@ TEST_F(Bench, TiersCopiesAndReadsBackWhatItWrote) {
   EXPECT_EQ(line.at("sizes")[1].at("block_bytes"), 720 * 1024);
 }
 
+TEST_F(Bench, CatalogMatchesTouchesAndEvicts) {
+  const json line = last_line({"catalog", "--quick", "--blocks", "5000,100000", "--rounds", "5"});
+  expect_keys(line, {"bench", "match512_us", "match512_us_100k", "bytes_per_block", "ops"});
+  ASSERT_EQ(line.at("ops").size(), 2u);
+  for (const json& point : line.at("ops")) expect_keys(point, {"blocks", "ns_per_op"});
+  EXPECT_LE(line.value("bytes_per_block", 1e9), 128);
+}
+
 }  // namespace
 }  // namespace terrace::bench
