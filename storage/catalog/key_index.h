@@ -1,10 +1,14 @@
-// Finds a block by its key, and lists blocks in the order of their keys. Keys are digests, so the
-// place of a key in sorted order can be computed well enough to start looking there: the index is
-// 4096 small sorted arrays, picked by the key's first 12 bits, of 8 bytes a block.
+// Finds a block by its key, and lists blocks in the order of their keys. A look-up reads one line
+// of the processor's cache here and one or two of the block, and many look-ups wait together.
+//
+// Keys are digests, so their first bits are as good as any hash: 10 of them pick a shard, the next
+// 16 (the tag) a bucket of the shard, in the order of the keys. A bucket is one cache line of up to
+// ten tags and blocks. What does not fit goes to the next bucket of the shard that has room.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,44 +32,71 @@ class KeyIndex {
   std::size_t size() const { return size_; }
   std::size_t bytes() const;
 
-  // Calls `visit(Block&)` in the order of keys for those >= from until it returns false.
+  // Calls `visit(Block&)` in the order of keys for those >= from until it returns false. The index
+  // must not change meanwhile.
   template <typename Visit>
   void visit_from(const BlockKey& from, Visit visit) const {
-    std::size_t shard = shard_of(head_of(from));
-    std::size_t at = lower_bound(shards_[shard], prefix_of(head_of(from)), from);
-    for (; shard < shard_count; ++shard, at = 0)
-      for (; at < shards_[shard].size(); ++at)
-        if (!visit(*block_of(shards_[shard][at]))) return;
+    std::vector<Tagged> heap;
+    std::vector<Block*> next;
+    std::uint16_t least = tag_of(head_of(from));
+    for (std::size_t shard = shard_of(head_of(from)); shard < shard_count; ++shard, least = 0) {
+      collect(shards_[shard], least, heap);
+      while (!heap.empty()) {
+        take_least(heap, next);
+        for (Block* block : next)
+          if (block->key >= from && !visit(*block)) return;
+      }
+    }
   }
 
  private:
-  static constexpr std::size_t shard_bits = 12;
+  static constexpr std::size_t shard_bits = 10;
   static constexpr std::size_t shard_count = std::size_t{1} << shard_bits;
+  static constexpr std::size_t tag_bits = 16;
+  static constexpr std::size_t bucket_entries = 10;
 
-  struct Entry {
-    std::uint32_t prefix;  // the key's bits behind those that pick the shard
-    std::uint32_t block;   // its distance from the base, in units of short_pointer_alignment
+  struct alignas(64) Bucket {
+    std::uint16_t tags[bucket_entries];
+    std::uint8_t count;  // entries in use, from the first on
+    std::uint8_t unused;
+    std::uint16_t spilled;  // entries that found no room here; at its maximum it stays there
+    std::uint32_t blocks[bucket_entries];  // distances from the base
   };
-  using Shard = std::vector<Entry>;
+  struct Tagged {
+    std::uint16_t tag;
+    std::uint32_t block;
+  };
+  struct Shard {
+    std::unique_ptr<Bucket[]> buckets;
+    std::uint32_t bucket_count = 0;
+    std::uint32_t size = 0;
+  };
 
   // The first 8 bytes of a key, big-endian: ordered as keys are.
   static std::uint64_t head_of(const BlockKey& key);
   static std::size_t shard_of(std::uint64_t head) { return head >> (64 - shard_bits); }
-  static std::uint32_t prefix_of(std::uint64_t head) {
-    return static_cast<std::uint32_t>(head << shard_bits >> 32);
+  static std::uint16_t tag_of(std::uint64_t head) {
+    return static_cast<std::uint16_t>(head << shard_bits >> (64 - tag_bits));
   }
-  // Where the prefix would be if keys lay evenly, as digests do.
-  static std::size_t expected_place(const Shard& shard, std::uint32_t prefix) {
-    return std::uint64_t{prefix} * shard.size() >> 32;
+  static std::size_t home_of(const Shard& shard, std::uint16_t tag) {
+    return std::size_t{tag} * shard.bucket_count >> tag_bits;
   }
-  static std::size_t first_at_least(const Shard& shard, std::uint32_t prefix);
-  std::size_t lower_bound(const Shard& shard, std::uint32_t prefix, const BlockKey& key) const;
 
-  Block* block_of(const Entry& entry) const {
+  // Bit i for each entry i in use that has the tag.
+  static unsigned entries_with(const Bucket& bucket, std::uint16_t tag);
+  static void put(Shard& shard, std::uint16_t tag, std::uint32_t block);
+  static void resize(Shard& shard, std::size_t bucket_count);
+  // The entries of a shard with this tag or a greater one, as a heap: whoever lists a few blocks
+  // does not wait until all are in order.
+  static void collect(const Shard& shard, std::uint16_t least, std::vector<Tagged>& heap);
+  // Takes all blocks with the least tag out of the heap, in the order of their keys.
+  void take_least(std::vector<Tagged>& heap, std::vector<Block*>& out) const;
+
+  Block* block_at(std::uint32_t distance) const {
     return reinterpret_cast<Block*>(
-        const_cast<std::byte*>(base_ + std::size_t{entry.block} * short_pointer_alignment));
+        const_cast<std::byte*>(base_ + std::size_t{distance} * short_pointer_alignment));
   }
-  std::uint32_t reference_of(const Block* block) const {
+  std::uint32_t distance_of(const Block* block) const {
     return static_cast<std::uint32_t>(
         static_cast<std::size_t>(reinterpret_cast<const std::byte*>(block) - base_) /
         short_pointer_alignment);

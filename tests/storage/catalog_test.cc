@@ -63,6 +63,46 @@ TEST(KeyIndex, AgreesWithAMap) {
     return true;
   });
   EXPECT_EQ(expected, model.end());
+
+  for (const auto& [key, block] : model) index.erase(block);
+  EXPECT_EQ(index.size(), 0u);
+  index.find(keys, found);
+  EXPECT_EQ(std::ranges::count(found, nullptr), std::ssize(found));
+  EXPECT_LT(index.bytes(), std::size_t{128} << 10);  // it has shrunk
+}
+
+// More than a bucket holds have the same first bits: whoever looks for one finds it further on,
+// also after others have gone.
+TEST(KeyIndex, FindsKeysThatBeginAlike) {
+  Region region;
+  Pool blocks(region, sizeof(Block));
+  KeyIndex index(region);
+  std::mt19937_64 random(9);
+  std::map<BlockKey, Block*> model;
+  for (int i = 0; i < 300; ++i) {
+    auto* block = new (blocks.allocate()) Block;
+    block->key = random_key(random);
+    block->key.bytes[0] = 0xff;  // the last shard
+    block->key.bytes[1] = 0xff;
+    block->key.bytes[2] = static_cast<std::uint8_t>(0xf0 | i % 4);
+    index.insert(block);
+    model.emplace(block->key, block);
+  }
+  while (!model.empty()) {
+    for (const auto& [key, block] : model) ASSERT_EQ(index.find(key), block);
+    ASSERT_EQ(index.find(random_key(random)), nullptr);
+    std::vector<BlockKey> keys;
+    std::vector<Block*> found;
+    for (const auto& [key, block] : model) keys.push_back(key);
+    index.find(keys, found);
+    for (std::size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(found[i], model.at(keys[i]));
+    for (int i = 0; i < 10; ++i) {
+      const auto victim = std::next(model.begin(), static_cast<int>(random() % model.size()));
+      index.erase(victim->second);
+      ASSERT_EQ(index.find(victim->first), nullptr);
+      model.erase(victim);
+    }
+  }
 }
 
 SpaceDescriptor space(const std::string& tenant) {
