@@ -72,7 +72,8 @@ std::uint64_t cached_bytes_below(const std::string& directory, bool of_index) {
   std::uint64_t sum = 0;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     const bool in_index = entry.path().string().find("/index/") != std::string::npos;
-    if (entry.is_regular_file() && in_index == of_index) sum += cached_bytes(entry.path());
+    const bool data = entry.path().filename().string().starts_with("data-");
+    if (of_index ? in_index && entry.is_regular_file() : data) sum += cached_bytes(entry.path());
   }
   return sum;
 }

@@ -18,6 +18,9 @@ DiskEngine::DiskEngine(const DiskOptions& options, DiskWorld world, std::unique_
       index_(std::move(opened.index)),
       ring_(std::move(ring)),
       allocator_(std::move(opened.allocator)),
+      window_(options.fsync
+                  ? std::min(max_window_bytes, options.capacity_bytes / 8) / extent_unit_bytes
+                  : 0),
       located_(std::move(opened.located)),
       next_sequence_(opened.next_sequence) {
   for (SpaceDescriptor& space : opened.spaces) {
@@ -100,7 +103,8 @@ void DiskEngine::run() {
     take_inbox();
     start_reads();
     start_writes();
-    maybe_start_group();
+    maybe_start_sync();
+    maybe_start_commit();
     start_clears();
     deliver();
     if (stopping_ && idle()) return;
@@ -221,7 +225,7 @@ void DiskEngine::handle(const RingCompletion& completion) {
 }
 
 void DiskEngine::deliver() {
-  used_bytes_ = (allocator_.used_units() - resting_units_) * extent_unit_bytes;
+  used_bytes_ = (used_units() - resting_units_) * extent_unit_bytes;
   direct_ = data_->direct();
   if (completed_.empty()) return;
   std::function<void()> notify;
@@ -244,21 +248,23 @@ void DiskEngine::begin_stop() {
 
 bool DiskEngine::idle() const {
   const bool nothing_under_way = idle_reads_.size() == read_operations_.size() &&
-                                 idle_writes_.size() == write_operations_.size() && !group_ &&
-                                 clears_.empty();
+                                 idle_writes_.size() == write_operations_.size() && !syncing_ &&
+                                 !committing_ && clears_.empty();
   if (!nothing_under_way) return false;
   if (retry_commit_ns_ != 0) return true;  // it was tried; the next start finds the blocks again
-  return stored_writes_.empty() && erasing_.empty() && pending_recency_.empty() &&
-         to_clear_.empty();
+  return stored_writes_.empty() && synced_writes_.empty() && uncommitted_.empty() &&
+         erasing_.empty() && pending_recency_.empty() && to_clear_.empty() && !window_.named();
 }
 
 std::optional<std::int64_t> DiskEngine::wait_ns() const {
-  // Without a group only what is to be tried again, or recency, waits for a time.
-  if (group_ || (erasing_.empty() && pending_recency_.empty())) return std::nullopt;
-  std::int64_t due = erasing_.empty() ? recency_due_ns_ : retry_commit_ns_;
-  if (!pending_recency_.empty()) due = std::min(due, recency_due_ns_);
-  due = std::max(due, retry_commit_ns_);
-  return std::max<std::int64_t>(0, due - world_.clock->monotonic_ns());
+  if (committing_) return std::nullopt;
+  std::optional<std::int64_t> due;
+  const auto at = [&due](std::int64_t ns) { due = due ? std::min(*due, ns) : ns; };
+  if (!erasing_.empty()) at(erasing_due_ns_);
+  if (!uncommitted_.empty()) at(uncommitted_due_ns_);
+  if (!pending_recency_.empty()) at(recency_due_ns_);
+  if (!due) return std::nullopt;
+  return std::max<std::int64_t>(0, std::max(*due, retry_commit_ns_) - world_.clock->monotonic_ns());
 }
 
 }  // namespace terrace::storage

@@ -1,12 +1,15 @@
 // What runs behind DiskStore: one thread that owns the files, the ring and the table of blocks.
 //
 //   submit() --inbox--> gates (one key, one order) --> reads:  ring -> verify -> completion
-//                                                  --> writes: verify, encode -> ring -> group
-//                                                  --> erases ---------------------------> group
+//                                                  --> writes: verify, encode -> ring -> sync ->
+//                                                  commit
+//                                                  --> erases -------------------------> commit
 //
-// A group is what one commit makes durable: a sync of the data files written to, then one batch of
-// the index. The next group gathers while it runs. Erased records go: index entry deleted, header
-// on the disk zeroed (so that a rebuild never brings it back), extent free.
+// A sync makes the data of all records durable that were written before it; a commit is one batch
+// of the index, of entries whose data is durable. What comes while one of them runs goes with the
+// next. A block in the write window (write_window.h) is acknowledged after the sync, any other
+// after the commit. Erased records go: index entry deleted, header on the disk zeroed (so that a
+// rebuild never brings it back), extent free.
 #pragma once
 
 #include <atomic>
@@ -30,6 +33,7 @@
 #include "storage/disk/recovery.h"
 #include "storage/disk/ring.h"
 #include "storage/disk/worker_threads.h"
+#include "storage/disk/write_window.h"
 
 namespace terrace::storage {
 
@@ -108,7 +112,9 @@ class DiskEngine {
   Status check_write(const DiskWrite& request);
   void write_prepared(WriteOperation* operation, Status status);
   void place_write(WriteOperation* operation);
-  Result<Extent> allocate(std::uint32_t units);
+  Status allocate(WriteOperation& operation);
+  Result<Extent> allocate_outside_window(std::uint32_t units);
+  std::uint64_t used_units() const { return allocator_.used_units() - window_.free_units(); }
   void write_arrived(WriteOperation* operation, std::int64_t result);
   void end_write_operation(WriteOperation* operation);
   void finish_write(const BlockKey& key, std::uint64_t number, DiskCompletion completion);
@@ -116,36 +122,48 @@ class DiskEngine {
   void rest(const Extent& extent);
   bool wake_resting();
 
-  // disk_engine_commit.cc
-  struct StoredWrite {  // its data is written, not yet durable
+  // disk_engine_sync.cc
+  struct StoredWrite {  // its data is written
     Ticket ticket = 0;
     std::uint64_t number = 0;
     std::uint64_t payload_checksum = 0;
     std::uint64_t recency = 0;
+    bool in_window = false;
     IndexEntry entry;
   };
+  struct SyncGroup {
+    std::vector<StoredWrite> writes;
+    std::vector<std::uint32_t> files_to_sync;
+    std::size_t syncs_started = 0, syncs_done = 0;
+    std::map<std::uint32_t, Status> failed_files;
+  };
+  void maybe_start_sync();
+  void start_syncs();
+  void sync_arrived(std::uint32_t file, std::int64_t result);
+  void fail_unsynced(std::vector<StoredWrite>& writes);
+  void sync_done();
+  void acknowledge(const StoredWrite& write);
+
+  // disk_engine_commit.cc
   struct Erasing {
     BlockKey key;
     Extent extent;
     std::optional<std::uint64_t> number;  // of the request, none for a quarantined record
   };
-  struct Group {
-    std::vector<StoredWrite> writes;
+  struct CommitGroup {
+    std::vector<StoredWrite> writes;        // to be acknowledged
+    std::vector<StoredWrite> acknowledged;  // already
     std::vector<Erasing> erases;
     std::vector<std::pair<BlockKey, std::uint64_t>> recency;
     std::vector<PendingFlush> flushes;
-    std::vector<std::uint32_t> files_to_sync;
-    std::size_t syncs_started = 0, syncs_done = 0;
-    std::map<std::uint32_t, Status> failed_files;
   };
   void erase_now(const BlockKey& key, const Extent& extent, std::optional<std::uint64_t> number);
-  void maybe_start_group();
-  void take_recency(Group& group);
-  void start_syncs();
-  void sync_arrived(std::uint32_t file, std::int64_t result);
-  void fail_unsynced(std::vector<StoredWrite>& writes, Group& group);
-  void commit_group();
-  void group_committed(const Status& status);
+  bool commit_is_due() const;
+  void maybe_start_commit();
+  void take_recency(CommitGroup& group);
+  std::optional<std::vector<Extent>> next_window();
+  void commit_done(const Status& status);
+  void commit_failed(CommitGroup group, const Status& status);
   void fail_flushes(const Status& status);
   void start_clears();
   void clear_arrived(std::uint64_t clear, std::int64_t result);
@@ -158,6 +176,7 @@ class DiskEngine {
   std::unique_ptr<Ring> ring_;
 
   ExtentAllocator allocator_;
+  WriteWindow window_;
   std::unordered_map<BlockKey, LocatedBlock> located_;
   std::unordered_map<BlockKey, SpaceDescriptor> spaces_;  // by digest
   std::unordered_set<BlockKey> durable_spaces_;
@@ -174,16 +193,22 @@ class DiskEngine {
   std::deque<Waiting> ready_writes_;
   std::vector<std::unique_ptr<WriteOperation>> write_operations_;
   std::vector<WriteOperation*> idle_writes_;
+  std::uint64_t write_bytes_in_flight_ = 0;
   std::deque<WriteOperation*> waiting_for_room_;  // until erases under way have freed theirs
   std::deque<Extent> resting_;
   std::uint64_t resting_units_ = 0;
 
-  std::vector<StoredWrite> stored_writes_;
+  std::vector<StoredWrite> stored_writes_;  // written, not synced
+  std::optional<SyncGroup> syncing_;
+  std::vector<StoredWrite> synced_writes_;  // not acknowledged before the index has them
+  std::vector<StoredWrite> uncommitted_;    // acknowledged; the index has them later
+  std::int64_t uncommitted_due_ns_ = 0;     // of the oldest of them
   std::vector<Erasing> erasing_;
+  std::int64_t erasing_due_ns_ = 0;  // of the oldest of them
   std::unordered_map<BlockKey, std::uint64_t> pending_recency_;
   std::int64_t recency_due_ns_ = 0;  // of the oldest of them
   std::int64_t retry_commit_ns_ = 0;
-  std::optional<Group> group_;
+  std::optional<CommitGroup> committing_;
   std::deque<Extent> to_clear_;
   std::unordered_map<std::uint64_t, Extent> clears_;
   std::uint64_t next_clear_ = 0;

@@ -1,5 +1,4 @@
-// Groups: what one sync of the data files and one batch of the index make durable, and what happens
-// to the room of erased blocks afterwards.
+// Commits: batches of the index, and what happens to the room of erased blocks afterwards.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,60 +11,116 @@
 
 namespace terrace::storage {
 
+namespace {
+
+// Moves the first `count` elements out.
+template <typename T>
+std::vector<T> take_front(std::vector<T>& from, std::size_t count) {
+  const auto end = from.begin() + static_cast<std::ptrdiff_t>(std::min(count, from.size()));
+  std::vector<T> taken(std::make_move_iterator(from.begin()), std::make_move_iterator(end));
+  from.erase(from.begin(), end);
+  return taken;
+}
+
+}  // namespace
+
 void DiskEngine::erase_now(const BlockKey& key, const Extent& extent,
                            std::optional<std::uint64_t> number) {
   freeing_units_ += extent.units;
+  if (erasing_.empty()) erasing_due_ns_ = world_.clock->monotonic_ns() + erase_commit_ns;
   erasing_.push_back({key, extent, number});
 }
 
-void DiskEngine::maybe_start_group() {
-  if (group_) return;
+bool DiskEngine::commit_is_due() const {
   const std::uint64_t oldest = outstanding_.empty() ? next_number_ : *outstanding_.begin();
-  const bool flush_is_due = !flushes_.empty() && flushes_.front().number < oldest;
+  if (!synced_writes_.empty() || (!flushes_.empty() && flushes_.front().number < oldest))
+    return true;
   const std::int64_t now = world_.clock->monotonic_ns();
-  const bool recency_is_due = !pending_recency_.empty() && (now >= recency_due_ns_ || stopping_);
-  const bool may_retry = retry_commit_ns_ == 0 || now >= retry_commit_ns_;
-  if (stored_writes_.empty() && !flush_is_due &&
-      !(may_retry && (!erasing_.empty() || recency_is_due)))
-    return;
+  if (now < retry_commit_ns_) return false;
+  if (stopping_)
+    return !erasing_.empty() || !uncommitted_.empty() || !pending_recency_.empty() ||
+           (window_.named() && idle_writes_.size() == write_operations_.size() && !syncing_ &&
+            stored_writes_.empty());
+  // A flush waits for the erases before it.
+  if (!erasing_.empty() && (now >= erasing_due_ns_ || erasing_.size() >= max_gathered_erases ||
+                            !waiting_for_room_.empty() || !flushes_.empty()))
+    return true;
+  if (!uncommitted_.empty() &&
+      (now >= uncommitted_due_ns_ || uncommitted_.size() >= max_commit_blocks ||
+       window_.is_low(allocator_)))
+    return true;
+  return !pending_recency_.empty() && now >= recency_due_ns_;
+}
 
-  Group group;
+void DiskEngine::maybe_start_commit() {
+  if (committing_ || !commit_is_due()) return;
+  CommitGroup& group = committing_.emplace();
+  const std::uint64_t oldest = outstanding_.empty() ? next_number_ : *outstanding_.begin();
   while (!flushes_.empty() && flushes_.front().number < oldest) {
     group.flushes.push_back(flushes_.front());
     flushes_.pop_front();
   }
-  const std::size_t writes = std::min(stored_writes_.size(), max_commit_blocks);
-  group.writes.assign(
-      std::make_move_iterator(stored_writes_.begin()),
-      std::make_move_iterator(stored_writes_.begin() + static_cast<std::ptrdiff_t>(writes)));
-  stored_writes_.erase(stored_writes_.begin(),
-                       stored_writes_.begin() + static_cast<std::ptrdiff_t>(writes));
-  // A write goes with every erase that came before it: an erase of its key in a later group would
+  // A flush that is due takes all that was acknowledged before it.
+  group.acknowledged = group.flushes.empty() ? take_front(uncommitted_, max_commit_blocks)
+                                             : std::exchange(uncommitted_, {});
+  group.writes = take_front(synced_writes_, max_commit_blocks);
+  // A put goes with every erase that came before it: an erase of its key in a later batch would
   // delete the entry of the newer record.
-  const std::size_t erases =
-      writes > 0 ? erasing_.size() : std::min(erasing_.size(), max_commit_blocks);
-  group.erases.assign(erasing_.begin(), erasing_.begin() + static_cast<std::ptrdiff_t>(erases));
-  erasing_.erase(erasing_.begin(), erasing_.begin() + static_cast<std::ptrdiff_t>(erases));
+  const bool puts = !group.writes.empty() || !group.acknowledged.empty();
+  group.erases = take_front(erasing_, puts ? erasing_.size() : max_commit_blocks);
+  // Nor may the put of an erased record come with its erase or after it.
+  std::set<Extent> erased;
+  for (const Erasing& erase : group.erases) erased.insert(erase.extent);
+  const auto is_erased = [&](const StoredWrite& write) {
+    return erased.contains(write.entry.extent);
+  };
+  std::erase_if(group.acknowledged, is_erased);
+  std::erase_if(uncommitted_, is_erased);
   take_recency(group);
-  if (options_.fsync) {
-    std::set<std::uint32_t> files;
-    for (const StoredWrite& write : group.writes) files.insert(write.entry.extent.file);
-    group.files_to_sync.assign(files.begin(), files.end());
-  }
-  group_ = std::move(group);
-  if (group_->files_to_sync.empty()) return commit_group();
-  start_syncs();
+
+  IndexBatch batch;
+  for (const Erasing& erase : group.erases) batch.deletes.push_back(erase.key);
+  for (const StoredWrite& write : group.acknowledged) batch.puts.push_back(write.entry);
+  for (const StoredWrite& write : group.writes) batch.puts.push_back(write.entry);
+  batch.recency = group.recency;
+  batch.window = next_window();
+  commit_thread_->post([this, batch = std::move(batch)](unsigned) {
+    const Status status = batch.empty() ? Status() : index_->commit(batch, options_.fsync);
+    post([this, status] { commit_done(status); });
+  });
 }
 
-void DiskEngine::take_recency(Group& group) {
-  for (StoredWrite& write : group.writes) {
-    std::uint64_t recency = write.recency;
-    if (const auto touched = pending_recency_.find(write.entry.key);
-        touched != pending_recency_.end()) {
-      recency = std::max(recency, touched->second);
-      pending_recency_.erase(touched);
+std::optional<std::vector<Extent>> DiskEngine::next_window() {
+  if (!options_.fsync) return std::nullopt;
+  if (stopping_ && idle_writes_.size() == write_operations_.size() && !syncing_ &&
+      stored_writes_.empty() && uncommitted_.empty())
+    return window_.propose_none(allocator_);  // the next start has nothing to look for
+  if (!window_.wants_more(allocator_)) return std::nullopt;
+  std::vector<Extent> in_use;
+  const auto add = [&in_use](const std::vector<StoredWrite>& writes) {
+    for (const StoredWrite& write : writes)
+      if (write.in_window) in_use.push_back(write.entry.extent);
+  };
+  add(stored_writes_);
+  add(synced_writes_);
+  add(uncommitted_);
+  if (syncing_) add(syncing_->writes);
+  for (const auto& operation : write_operations_)
+    if (operation->in_window) in_use.push_back(operation->extent);
+  return window_.propose(allocator_, std::move(in_use));
+}
+
+void DiskEngine::take_recency(CommitGroup& group) {
+  for (const auto* writes : {&group.acknowledged, &group.writes}) {
+    for (const StoredWrite& write : *writes) {
+      std::uint64_t recency = write.recency;
+      if (const auto touched = pending_recency_.find(write.entry.key);
+          touched != pending_recency_.end()) {
+        recency = std::max(recency, touched->second);
+        pending_recency_.erase(touched);
+      }
+      group.recency.emplace_back(write.entry.key, recency);
     }
-    group.recency.emplace_back(write.entry.key, recency);
   }
   std::unordered_map<BlockKey, std::uint64_t> later;
   for (const auto& [key, recency] : pending_recency_) {
@@ -78,93 +133,34 @@ void DiskEngine::take_recency(Group& group) {
   if (!pending_recency_.empty()) recency_due_ns_ = world_.clock->monotonic_ns() + recency_commit_ns;
 }
 
-void DiskEngine::start_syncs() {
-  Group& group = *group_;
-  while (group.syncs_started < group.files_to_sync.size() &&
-         group.syncs_started - group.syncs_done < max_syncs_in_flight) {
-    const std::uint32_t file = group.files_to_sync[group.syncs_started++];
-    ring_->submit(
-        {RingOperation::Kind::sync, data_->fd(file), 0, {}, make_tag(TagKind::sync, file)});
+void DiskEngine::commit_done(const Status& status) {
+  CommitGroup group = std::move(*committing_);
+  committing_.reset();
+  if (!status.ok()) return commit_failed(std::move(group), status);
+  window_.confirm();
+  retry_commit_ns_ = 0;
+  for (const StoredWrite& write : group.writes) acknowledge(write);
+  for (const Erasing& erase : group.erases) {
+    if (erase.number) outstanding_.erase(*erase.number);
+    to_clear_.push_back(erase.extent);
   }
+  for (const PendingFlush& flush : group.flushes) complete({flush.ticket, {}, 0, 0});
 }
 
-void DiskEngine::sync_arrived(std::uint32_t file, std::int64_t result) {
-  Group& group = *group_;
-  ++group.syncs_done;
-  if (result < 0)
-    group.failed_files[file] =
-        errno_status(static_cast<int>(-result), "could not sync a data file");
-  start_syncs();
-  if (group.syncs_done == group.files_to_sync.size()) commit_group();
-}
-
-void DiskEngine::fail_unsynced(std::vector<StoredWrite>& writes, Group& group) {
-  std::vector<StoredWrite> durable;
-  for (StoredWrite& write : std::exchange(writes, {})) {
-    const auto failed = group.failed_files.find(write.entry.extent.file);
-    if (failed == group.failed_files.end()) {
-      durable.push_back(std::move(write));
-      continue;
-    }
-    std::erase_if(group.recency, [&](const auto& one) { return one.first == write.entry.key; });
-    rest(write.entry.extent);
-    DiskCompletion completion;
-    completion.ticket = write.ticket;
-    completion.status = failed->second;
-    finish_write(write.entry.key, write.number, std::move(completion));
-  }
-  writes = std::move(durable);
-}
-
-void DiskEngine::commit_group() {
-  Group& group = *group_;
-  // What could not be synced is not there. Nor is what was written to the same file meanwhile: the
-  // kernel tells of an error once, and a later sync would succeed without it.
-  if (!group.failed_files.empty()) {
-    fail_unsynced(group.writes, group);
-    fail_unsynced(stored_writes_, group);
-  }
-
-  IndexBatch batch;
-  for (const Erasing& erase : group.erases) batch.deletes.push_back(erase.key);
-  for (const StoredWrite& write : group.writes) batch.puts.push_back(write.entry);
-  batch.recency = group.recency;
-  commit_thread_->post([this, batch = std::move(batch)](unsigned) {
-    const Status status = batch.empty() ? Status() : index_->commit(batch, options_.fsync);
-    post([this, status] { group_committed(status); });
-  });
-}
-
-void DiskEngine::group_committed(const Status& status) {
-  Group group = std::move(*group_);
-  group_.reset();
-  for (StoredWrite& write : group.writes) {
-    const IndexEntry& entry = write.entry;
+void DiskEngine::commit_failed(CommitGroup group, const Status& status) {
+  spdlog::warn("disk: {}", status.message());
+  window_.reject(allocator_);
+  retry_commit_ns_ = world_.clock->monotonic_ns() + recency_commit_ns;
+  for (const StoredWrite& write : group.writes) {
+    allocator_.free(write.entry.extent);
     DiskCompletion completion;
     completion.ticket = write.ticket;
     completion.status = status;
-    if (status.ok()) {
-      completion.payload_checksum = write.payload_checksum;
-      completion.disk_bytes = entry.extent.bytes();
-      located_[entry.key] = {entry.extent, entry.codec,
-                             static_cast<std::uint32_t>(entry.payload_bytes),
-                             static_cast<std::uint32_t>(entry.stored_bytes)};
-    } else {
-      allocator_.free(entry.extent);
-    }
-    finish_write(entry.key, write.number, std::move(completion));
+    finish_write(write.entry.key, write.number, std::move(completion));
   }
-  if (status.ok()) {
-    retry_commit_ns_ = 0;
-    for (const Erasing& erase : group.erases) {
-      if (erase.number) outstanding_.erase(*erase.number);
-      to_clear_.push_back(erase.extent);
-    }
-    for (const PendingFlush& flush : group.flushes) complete({flush.ticket, {}, 0, 0});
-    return;
-  }
-  spdlog::warn("disk: {}", status.message());
-  retry_commit_ns_ = world_.clock->monotonic_ns() + recency_commit_ns;
+  // These are durable all the same: the window has them until a commit succeeds.
+  uncommitted_.insert(uncommitted_.begin(), std::make_move_iterator(group.acknowledged.begin()),
+                      std::make_move_iterator(group.acknowledged.end()));
   // An erased block's room must not be used again while the index may still name it.
   erasing_.insert(erasing_.begin(), group.erases.begin(), group.erases.end());
   for (const auto& [key, recency] : group.recency) note_recency(key, recency);

@@ -1,5 +1,5 @@
-// Writes: verify and encode, find room, one WRITEV; the rest is the group's
-// (disk_engine_commit.cc).
+// Writes: verify and encode, find room, one WRITEV; then they wait for a sync
+// (disk_engine_sync.cc).
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -37,7 +37,8 @@ Status DiskEngine::check_write(const DiskWrite& request) {
 }
 
 void DiskEngine::start_writes() {
-  while (!ready_writes_.empty() && !idle_writes_.empty()) {
+  while (!ready_writes_.empty() && !idle_writes_.empty() &&
+         write_bytes_in_flight_ < max_write_bytes_in_flight) {
     Waiting waiting = std::move(ready_writes_.front());
     ready_writes_.pop_front();
     DiskWrite& request = std::get<DiskWrite>(waiting.request);
@@ -59,6 +60,7 @@ void DiskEngine::start_writes() {
     WriteOperation* const operation = idle_writes_.back();
     idle_writes_.pop_back();
     operation->request = std::move(request);
+    write_bytes_in_flight_ += operation->request.payload.size();
     operation->number = waiting.number;
     const std::int64_t now_unix_ms = world_.clock->unix_ms();
     if (options_.codec == Codec::raw) {
@@ -84,37 +86,56 @@ void DiskEngine::write_prepared(WriteOperation* operation, Status status) {
 }
 
 void DiskEngine::place_write(WriteOperation* operation) {
-  const auto extent = allocate(operation->units());
-  if (!extent) {
+  if (Status placed = allocate(*operation); !placed.ok()) {
     // Erases that were asked for before this write may free enough.
-    if (extent.error().code() == StatusCode::no_space && freeing_units_ > 0)
+    if (placed.code() == StatusCode::no_space && freeing_units_ > 0)
       return waiting_for_room_.push_back(operation);
-    return write_prepared(operation, extent.error());
+    return write_prepared(operation, std::move(placed));
   }
-  operation->extent = *extent;
   if (Status encoded = encode_record_header(operation->header, operation->buffers.header());
       !encoded.ok()) {
-    allocator_.free(*extent);
+    allocator_.free(operation->extent);
     return write_prepared(operation, std::move(encoded));
   }
-  ring_->submit({RingOperation::Kind::write, data_->fd(extent->file), extent->offset_bytes(),
+  const Extent& extent = operation->extent;
+  ring_->submit({RingOperation::Kind::write, data_->fd(extent.file), extent.offset_bytes(),
                  operation->buffers.iovecs(), make_tag(TagKind::write, operation->slot)});
 }
 
-Result<Extent> DiskEngine::allocate(std::uint32_t units) {
+Status DiskEngine::allocate(WriteOperation& operation) {
+  const std::uint32_t units = operation.units();
   const std::uint64_t capacity_units = options_.capacity_bytes / extent_unit_bytes;
+  operation.in_window = false;
   for (;;) {
     Status problem(StatusCode::no_space, "the disk tier is at its capacity");
-    if (allocator_.used_units() + units <= capacity_units) {
-      if (auto extent = allocator_.allocate(units)) return *extent;
-      const auto file = data_->grow(units * extent_unit_bytes);
-      if (file) {
-        allocator_.add_file(*file, data_->units(*file));
-        continue;
+    if (used_units() + units <= capacity_units) {
+      if (const auto extent = window_.allocate(units)) {
+        operation.extent = *extent;
+        operation.in_window = true;
+        return {};
       }
-      problem = file.error();
+      auto extent = allocate_outside_window(units);
+      if (!extent && extent.error().code() == StatusCode::no_space && window_.free_units() > 0) {
+        // Together with what is around it there may be a run that is long enough.
+        window_.dissolve(allocator_);
+        extent = allocate_outside_window(units);
+      }
+      if (extent) {
+        operation.extent = *extent;
+        return {};
+      }
+      problem = extent.error();
     }
-    if (!wake_resting()) return error(problem);
+    if (!wake_resting()) return problem;
+  }
+}
+
+Result<Extent> DiskEngine::allocate_outside_window(std::uint32_t units) {
+  for (;;) {
+    if (const auto extent = allocator_.allocate(units)) return *extent;
+    const auto file = data_->grow(units * extent_unit_bytes);
+    if (!file) return error(file.error());
+    allocator_.add_file(*file, data_->units(*file));
   }
 }
 
@@ -130,6 +151,7 @@ void DiskEngine::write_arrived(WriteOperation* operation, std::int64_t result) {
   stored.number = operation->number;
   stored.payload_checksum = operation->request.payload_checksum;
   stored.recency = operation->request.recency;
+  stored.in_window = operation->in_window;
   IndexEntry& entry = stored.entry;
   entry.key = operation->request.key;
   entry.space = operation->request.space;
@@ -145,6 +167,8 @@ void DiskEngine::write_arrived(WriteOperation* operation, std::int64_t result) {
 }
 
 void DiskEngine::end_write_operation(WriteOperation* operation) {
+  write_bytes_in_flight_ -= operation->request.payload.size();
+  operation->in_window = false;
   operation->buffers.trim();
   idle_writes_.push_back(operation);
 }

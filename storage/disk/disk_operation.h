@@ -74,6 +74,7 @@ struct WriteOperation {
   std::uint64_t number = 0;  // of the request, in the order of arrival
   RecordHeader header;
   Extent extent;
+  bool in_window = false;  // extent lies in the write window
   RecordBuffers buffers;
 
   // Verifies the payload, encodes it with `codec` (null: raw) where that saves a page, and fills

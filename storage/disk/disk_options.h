@@ -18,12 +18,20 @@ namespace terrace::storage {
 // I/O that is under way at the same time; what comes on top waits in the order of its arrival.
 constexpr unsigned max_reads_in_flight = 32;
 constexpr unsigned max_writes_in_flight = 32;
+// Of large blocks fewer: a device that has this much before it is busy, and a sync waits for all of
+// it.
+constexpr std::uint64_t max_write_bytes_in_flight = 32 * mib;
 constexpr unsigned max_clears_in_flight = 16;  // headers of erased records being zeroed
 constexpr unsigned max_syncs_in_flight = 16;
 constexpr unsigned ring_depth =
     max_reads_in_flight + max_writes_in_flight + max_clears_in_flight + max_syncs_in_flight;
 // Blocks that one commit of the index takes.
 constexpr std::size_t max_commit_blocks = 4096;
+// How long erases wait for company, unless a write waits for their room, ...
+constexpr std::int64_t erase_commit_ns = 20'000'000;
+constexpr std::size_t max_gathered_erases = 256;
+// ... and how long an acknowledged block may be found through the write window alone.
+constexpr std::int64_t entry_commit_ns = 500'000'000;
 // Extents where a write failed rest, so that the next write tries another place; past this many
 // the oldest is used again.
 constexpr std::size_t max_resting_extents = 64;

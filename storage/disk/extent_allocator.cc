@@ -1,5 +1,6 @@
 #include "storage/disk/extent_allocator.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace terrace::storage {
@@ -31,6 +32,23 @@ std::optional<Extent> ExtentAllocator::allocate(std::uint32_t units) {
   remove(by_start_.find({file, first}));
   if (run_units > units) insert({file, first + units, run_units - units});
   return Extent{file, first, units};
+}
+
+std::vector<Extent> ExtentAllocator::take_runs(std::uint64_t units, std::uint32_t min_run_units,
+                                               std::size_t max_runs) {
+  std::vector<Extent> runs;
+  for (auto at = by_start_.begin(); at != by_start_.end() && units > 0 && runs.size() < max_runs;) {
+    const auto here = at++;
+    if (here->second < min_run_units) continue;
+    const auto taken = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(here->second, std::max<std::uint64_t>(units, min_run_units)));
+    const Extent run{here->first.first, here->first.second, here->second};
+    remove(here);
+    if (run.units > taken) insert({run.file, run.first + taken, run.units - taken});
+    runs.push_back({run.file, run.first, taken});
+    units -= std::min<std::uint64_t>(units, taken);
+  }
+  return runs;
 }
 
 void ExtentAllocator::free(const Extent& extent) {

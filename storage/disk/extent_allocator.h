@@ -30,10 +30,16 @@ class ExtentAllocator {
   // nullopt if no free run is long enough. `units` > 0.
   std::optional<Extent> allocate(std::uint32_t units);
 
-  // Gives back what claim() or allocate() gave.
+  // Takes free runs of at least `min_run_units`, the ones at the lowest addresses, until they have
+  // `units` together (the last is cut, at its front) or there are `max_runs` of them.
+  std::vector<Extent> take_runs(std::uint64_t units, std::uint32_t min_run_units,
+                                std::size_t max_runs);
+
+  // Gives back what claim(), allocate() or take_runs() gave.
   void free(const Extent& extent);
 
   std::uint64_t used_units() const { return total_units_ - free_units_; }
+  std::uint64_t free_units() const { return free_units_; }
   std::uint64_t total_units() const { return total_units_; }
   std::vector<Extent> free_extents() const;
 

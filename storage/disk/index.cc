@@ -2,14 +2,18 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <system_error>
 
@@ -22,15 +26,39 @@ namespace {
 
 constexpr char block_prefix = 'b', recency_prefix = 'r';
 constexpr const char* version_key = "mversion";
+constexpr const char* window_key = "mwindow";
 constexpr std::size_t write_buffer_bytes = 16 * mib;  // what a start after a crash replays
 constexpr std::size_t block_cache_bytes = 8 * mib;
 constexpr std::size_t scan_readahead_bytes = 4 * mib;
 constexpr std::size_t entry_tokens_at = 104;
+constexpr std::size_t extent_value_bytes = 12;
+constexpr std::size_t max_log_line_bytes = 512;
 
 std::string prefixed(char prefix, const BlockKey& key) {
   std::string text(1, prefix);
   text.append(reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size());
   return text;
+}
+
+std::string encode_extents(const std::vector<Extent>& extents) {
+  std::string value(extents.size() * extent_value_bytes, '\0');
+  char* to = value.data();
+  for (const Extent& extent : extents) {
+    store_le(to, extent.file);
+    store_le(to + 4, extent.first);
+    store_le(to + 8, extent.units);
+    to += extent_value_bytes;
+  }
+  return value;
+}
+
+bool decode_extents(std::string_view value, std::vector<Extent>& extents) {
+  if (value.size() % extent_value_bytes != 0) return false;
+  for (; !value.empty(); value.remove_prefix(extent_value_bytes))
+    extents.push_back({load_le<std::uint32_t>(value.data()),
+                       load_le<std::uint32_t>(value.data() + 4),
+                       load_le<std::uint32_t>(value.data() + 8)});
+  return true;
 }
 
 std::string encode_entry(const IndexEntry& entry) {
@@ -95,6 +123,18 @@ Status to_status(const rocksdb::Status& status, const char* what) {
   return Status(StatusCode::io_error, message);
 }
 
+// RocksDB's own log file must not be: where it cannot be written (a full disk) RocksDB ends the
+// process.
+class Log final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    std::array<char, max_log_line_bytes> line;
+    std::vsnprintf(line.data(), line.size(), format, arguments);
+    spdlog::debug("index: {}", line.data());
+  }
+};
+
 rocksdb::Options database_options(bool create) {
   rocksdb::Options options;
   options.create_if_missing = create;
@@ -103,9 +143,8 @@ rocksdb::Options database_options(bool create) {
   options.write_buffer_size = write_buffer_bytes;
   options.max_open_files = -1;
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  options.keep_log_file_num = 2;
-  options.max_log_file_size = mib;
-  options.info_log_level = rocksdb::WARN_LEVEL;
+  options.info_log = std::make_shared<Log>();
+  options.info_log->SetInfoLogLevel(rocksdb::WARN_LEVEL);
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(block_cache_bytes);
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
@@ -166,6 +205,7 @@ class Index::Impl {
       store_le(value.data(), recency);
       changes.Put(prefixed(recency_prefix, key), rocksdb::Slice(value.data(), value.size()));
     }
+    if (batch.window) changes.Put(window_key, encode_extents(*batch.window));
     rocksdb::WriteOptions options;
     options.sync = sync;
     const rocksdb::Status written = database_->Write(options, &changes);
@@ -202,6 +242,17 @@ class Index::Impl {
     }
     if (!blocks->status().ok()) return to_status(blocks->status(), "could not read the index");
     return to_status(recencies->status(), "could not read the index");
+  }
+
+  Result<std::vector<Extent>> window() const {
+    std::string value;
+    const rocksdb::Status got = database_->Get(rocksdb::ReadOptions(), window_key, &value);
+    std::vector<Extent> extents;
+    if (got.IsNotFound()) return extents;
+    if (!got.ok()) return error(to_status(got, "could not read the index"));
+    if (!decode_extents(value, extents))
+      return error(StatusCode::corruption, "the write window of the index makes no sense");
+    return extents;
   }
 
   Status flush() {
@@ -242,6 +293,7 @@ Status Index::commit(const IndexBatch& batch, bool sync) { return impl_->commit(
 Status Index::scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) const {
   return impl_->scan(visit);
 }
+Result<std::vector<Extent>> Index::window() const { return impl_->window(); }
 Status Index::flush() { return impl_->flush(); }
 
 }  // namespace terrace::storage

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,7 @@
 
 namespace terrace::storage {
 
-constexpr std::uint32_t index_version = 1;
+constexpr std::uint32_t index_version = 2;
 
 struct IndexEntry {
   BlockKey key, space, parent;
@@ -32,8 +33,9 @@ struct IndexBatch {
   std::vector<BlockKey> deletes;
   std::vector<IndexEntry> puts;
   std::vector<std::pair<BlockKey, std::uint64_t>> recency;
+  std::optional<std::vector<Extent>> window;  // takes the place of the one before
 
-  bool empty() const { return deletes.empty() && puts.empty() && recency.empty(); }
+  bool empty() const { return deletes.empty() && puts.empty() && recency.empty() && !window; }
 };
 
 // One thread at a time.
@@ -59,6 +61,9 @@ class Index {
   // Every entry with its recency (0 if none was ever told), in the order of the keys. corruption if
   // an entry cannot be read.
   Status scan(const std::function<void(IndexEntry, std::uint64_t recency)>& visit) const;
+
+  // The window as last committed: where records may lie that have no entry yet (write_window.h).
+  Result<std::vector<Extent>> window() const;
 
   // Writes the memtable out, so that the next start has no log to replay.
   Status flush();

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/bytes.h"
+#include "core/checksum.h"
 #include "core/record.h"
 #include "storage/disk/aligned_buffer.h"
 
@@ -16,11 +17,6 @@ namespace {
 // Small records are read in large pieces; from a large one we jump to the next header.
 constexpr std::uint64_t piece_bytes = mib;
 constexpr std::uint64_t jump_over_bytes = 256 * kib;
-
-struct Found {
-  IndexEntry entry;
-  std::int64_t created_unix_ms = 0;
-};
 
 class Scanner {
  public:
@@ -55,14 +51,27 @@ class Scanner {
   unsigned unreadable_ = 0;
 };
 
-Status find_in_file(Files& files, int fd, std::uint32_t file, std::uint32_t units,
-                    std::vector<Found>& found) {
+// Whether the payload on the disk is what the header says of it.
+bool payload_verifies(Files& files, int fd, const FoundRecord& found) {
+  AlignedBuffer buffer;
+  buffer.ensure(found.entry.stored_bytes);
+  const std::uint64_t bytes = round_up(found.entry.stored_bytes, extent_unit_bytes);
+  const auto got = files.read(fd, found.entry.extent.offset_bytes() + record_header_bytes,
+                              buffer.span().first(bytes));
+  return got && *got == bytes &&
+         payload_checksum(buffer.span().first(found.entry.stored_bytes)) == found.stored_checksum;
+}
+
+// With `whole` a record counts only if its payload verifies, and else is looked through for others.
+Status find_in_run(Files& files, int fd, const Extent& run, bool whole,
+                   std::vector<FoundRecord>& found) {
+  const std::uint32_t file = run.file;
   Scanner scanner(files, fd);
   std::uint64_t last_record_bytes = 0;
-  const std::uint64_t file_bytes = units * extent_unit_bytes;
-  std::uint64_t offset = 0;
+  const std::uint64_t end = run.end() * extent_unit_bytes;
+  std::uint64_t offset = run.offset_bytes();
   bool in_data = false;  // whether offset is known to lie in what was written
-  while (offset < file_bytes) {
+  while (offset < end) {
     if (!in_data) {
       const auto data = files.next_data(fd, offset);
       if (!data) return data.error();
@@ -90,8 +99,9 @@ Status find_in_file(Files& files, int fd, std::uint32_t file, std::uint32_t unit
     }
     const std::uint64_t bytes =
         record_header_bytes + round_up(header->stored_bytes, extent_unit_bytes);
-    if (offset + bytes <= file_bytes) {
-      IndexEntry entry;
+    if (offset + bytes <= end) {
+      FoundRecord record;
+      IndexEntry& entry = record.entry;
       entry.key = header->key;
       entry.space = header->space;
       entry.parent = header->parent;
@@ -101,7 +111,16 @@ Status find_in_file(Files& files, int fd, std::uint32_t file, std::uint32_t unit
       entry.codec = header->codec;
       entry.payload_bytes = header->payload_bytes;
       entry.stored_bytes = header->stored_bytes;
-      found.push_back({std::move(entry), header->created_unix_ms});
+      record.created_unix_ms = header->created_unix_ms;
+      record.stored_checksum = header->stored_checksum;
+      if (whole && !payload_verifies(files, fd, record)) {
+        offset += extent_unit_bytes;
+        continue;
+      }
+      found.push_back(std::move(record));
+    } else if (whole) {
+      offset += extent_unit_bytes;
+      continue;
     }
     last_record_bytes = bytes;
     offset += bytes;
@@ -109,17 +128,23 @@ Status find_in_file(Files& files, int fd, std::uint32_t file, std::uint32_t unit
   return {};
 }
 
+void sort_by_creation(std::vector<FoundRecord>& found) {
+  std::stable_sort(found.begin(), found.end(),
+                   [](const FoundRecord& left, const FoundRecord& right) {
+                     return left.created_unix_ms < right.created_unix_ms;
+                   });
+}
+
 }  // namespace
 
 Result<std::vector<IndexEntry>> find_records(Files& files, const DataFiles& data) {
-  std::vector<Found> found;
+  std::vector<FoundRecord> found;
   for (const auto& [file, units] : data.all_units()) {
-    if (Status status = find_in_file(files, data.fd(file), file, units, found); !status.ok())
+    if (Status status = find_in_run(files, data.fd(file), {file, 0, units}, false, found);
+        !status.ok())
       return error(status);
   }
-  std::stable_sort(found.begin(), found.end(), [](const Found& left, const Found& right) {
-    return left.created_unix_ms < right.created_unix_ms;
-  });
+  sort_by_creation(found);
   std::unordered_map<BlockKey, std::size_t> last;
   for (std::size_t i = 0; i < found.size(); ++i) last[found[i].entry.key] = i;
   std::vector<IndexEntry> entries;
@@ -130,6 +155,18 @@ Result<std::vector<IndexEntry>> find_records(Files& files, const DataFiles& data
     entries.push_back(std::move(found[i].entry));
   }
   return entries;
+}
+
+Result<std::vector<FoundRecord>> find_whole_records(Files& files, const DataFiles& data,
+                                                    const std::vector<Extent>& runs) {
+  std::vector<FoundRecord> found;
+  for (const Extent& run : runs) {
+    if (run.end() > data.units(run.file)) continue;  // of a file that was cut or is gone
+    if (Status status = find_in_run(files, data.fd(run.file), run, true, found); !status.ok())
+      return error(status);
+  }
+  sort_by_creation(found);
+  return found;
 }
 
 }  // namespace terrace::storage

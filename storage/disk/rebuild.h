@@ -1,4 +1,5 @@
-// Finds the records in the data files when the index is lost.
+// Finds records in the data files: all of them when the index is lost, those that it does not know
+// yet after a crash.
 #pragma once
 
 #include <vector>
@@ -19,5 +20,16 @@ constexpr unsigned max_unreadable_units = 64;
 // not read: that happens, as always, when they are asked for. failed_precondition if a record is of
 // another format version, io_error if the files cannot be read.
 Result<std::vector<IndexEntry>> find_records(Files& files, const DataFiles& data);
+
+struct FoundRecord {
+  IndexEntry entry;  // without a sequence
+  std::int64_t created_unix_ms = 0;
+  std::uint64_t stored_checksum = 0;
+};
+
+// Every record that lies in one of the runs and of which header and payload verify, in the order in
+// which they were created. Errors as above.
+Result<std::vector<FoundRecord>> find_whole_records(Files& files, const DataFiles& data,
+                                                    const std::vector<Extent>& runs);
 
 }  // namespace terrace::storage

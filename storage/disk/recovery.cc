@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <unordered_set>
+#include <utility>
 
 #include "storage/disk/rebuild.h"
 #include "storage/disk/space_file.h"
@@ -106,13 +107,81 @@ Result<std::vector<Indexed>> rebuild(const std::string& path, Files& files, Open
   return entries;
 }
 
+// The parts of `runs` that no entry names.
+std::vector<Extent> without_entries(const std::vector<Extent>& runs,
+                                    const std::vector<Indexed>& entries) {
+  ExtentAllocator unnamed;
+  for (const Extent& run : runs) unnamed.free(run);
+  const std::vector<Extent> sorted = unnamed.free_extents();
+  for (const Indexed& indexed : entries) {
+    const Extent& extent = indexed.entry.extent;
+    auto run = std::ranges::upper_bound(sorted, extent);
+    if (run != sorted.begin()) --run;
+    for (; run != sorted.end() && run->file <= extent.file; ++run) {
+      if (run->file == extent.file && run->first >= extent.end()) break;
+      const std::uint64_t first = std::max(run->first, extent.first);
+      const std::uint64_t end = std::min(run->end(), extent.end());
+      if (run->file == extent.file && first < end)
+        unnamed.claim({extent.file, static_cast<std::uint32_t>(first),
+                       static_cast<std::uint32_t>(end - first)});
+    }
+  }
+  return unnamed.free_extents();
+}
+
+// Adds the blocks that were acknowledged as durable before their entries were committed.
+Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedStore& store,
+                       std::vector<Indexed>& entries) {
+  if (window.empty()) return {};
+  auto found = find_whole_records(files, *store.data, without_entries(window, entries));
+  if (!found) return found.error().with_context("could not look through the write window");
+  std::unordered_set<BlockKey> known;
+  std::uint64_t sequence = 0;
+  for (const Indexed& indexed : entries) {
+    known.insert(indexed.entry.key);
+    sequence = std::max(sequence, indexed.entry.sequence);
+  }
+  IndexBatch batch;
+  batch.window.emplace();
+  const auto commit = [&] {
+    const Status written = store.index->commit(batch, true);
+    batch = {};
+    return written;
+  };
+  std::size_t added = 0;
+  // Of two of one key the later.
+  for (auto record = found->rbegin(); record != found->rend(); ++record) {
+    if (!known.insert(record->entry.key).second) continue;
+    record->entry.sequence = ++sequence;
+    // Recency is the time, or a little more than that, and the second before a crash is lost.
+    const auto recency =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, record->created_unix_ms));
+    batch.recency.emplace_back(record->entry.key, recency);
+    batch.puts.push_back(record->entry);
+    entries.push_back({std::move(record->entry), recency});
+    ++added;
+    if (batch.puts.size() < max_commit_blocks) continue;
+    // The window goes with the last of them.
+    const auto none = std::exchange(batch.window, std::nullopt);
+    if (Status written = commit(); !written.ok()) return written;
+    batch.window = none;
+  }
+  if (added > 0) spdlog::info("disk: found {} records that the index did not know yet", added);
+  return commit();
+}
+
 Result<std::vector<Indexed>> open_index(const std::string& path, Files& files, OpenedStore& store) {
   Status problem;
   if (auto index = Index::open(path, Index::Mode::open)) {
     store.index = std::move(*index);
     auto entries = scan(*store.index);
-    if (entries) return entries;
-    problem = entries.error();
+    const auto window = store.index->window();
+    if (entries && window) {
+      if (Status added = add_uncommitted(*window, files, store, *entries); !added.ok())
+        return error(added);
+      return entries;
+    }
+    problem = entries ? window.error() : entries.error();
   } else {
     problem = index.error();
   }

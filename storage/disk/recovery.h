@@ -16,7 +16,7 @@
 
 namespace terrace::storage {
 
-constexpr std::uint32_t disk_format_version = 1;
+constexpr std::uint32_t disk_format_version = 2;
 
 // What the store keeps in memory of a block.
 struct LocatedBlock {
@@ -41,9 +41,10 @@ std::string spaces_directory(const std::string& directory);
 
 // Locks the directory (already_exists, naming it and the process that has it, if another store is
 // open there), checks format versions (failed_precondition for another one), reads spaces and
-// index, rebuilds the index from the records if it is lost or corrupt, and drops entries that
-// overlap a newer one, lie outside of the data files or belong to a space that is not known.
-// io_error if the system does not let it look: nothing is thrown away then.
+// index, adds what the index does not know yet, rebuilds it from the records if it is lost or
+// corrupt, and drops entries that overlap a newer one, lie outside of the data files or belong to a
+// space that is not known. io_error if the system does not let it look: nothing is thrown away
+// then.
 Result<OpenedStore> open_store(const DiskOptions& options, Files& files);
 
 }  // namespace terrace::storage

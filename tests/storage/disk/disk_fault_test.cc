@@ -214,6 +214,7 @@ TEST_F(DiskFaultTest, ARecoveryThatFailsOnceThrowsNothingAway) {
 // A limit on the size of files stops the index's log while the data files, made before, go on.
 TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
   ::signal(SIGXFSZ, SIG_IGN);
+  options_.fsync = false;  // so that every write waits for its entry
   std::vector<TestBlock> kept;
   {
     const auto harness = open();
@@ -221,12 +222,12 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
     ASSERT_TRUE(harness->write(kept[0]).status.ok());
     rlimit before;
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-    const rlimit small{24 * kib, before.rlim_max};
+    const rlimit small{256 * kib, before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
     std::uint64_t seed = 1;
     Status failed;
     TestBlock block;
-    for (; failed.ok() && seed < 1000; ++seed) {
+    for (; failed.ok() && seed < 10'000; ++seed) {
       block = test_block(space_, seed, 4096);
       failed = harness->write(block).status;
       if (failed.ok()) harness->store().erase(block.key);
@@ -255,6 +256,38 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
   const auto harness = open();
   EXPECT_EQ(harness->store().take_recovered_blocks().size(), kept.size());
   for (const TestBlock& one : kept) EXPECT_TRUE(harness->read(one).ok());
+}
+
+// What was acknowledged is found through the write window.
+TEST_F(DiskFaultTest, AnAcknowledgedBlockOutlivesAnIndexThatTakesNothingMore) {
+  std::vector<TestBlock> kept;
+  {
+    const auto harness = open();
+    kept.push_back(test_block(space_, 0, 20'000));
+    ASSERT_TRUE(harness->write(kept[0]).status.ok());
+    ASSERT_TRUE(harness->flush().status.ok());
+    ::signal(SIGXFSZ, SIG_IGN);
+    for (std::uint64_t seed = 1; seed < 4; ++seed) {
+      kept.push_back(test_block(space_, seed, 20'000));
+      ASSERT_TRUE(harness->write(kept.back(), 70 + seed).status.ok());
+    }
+    rlimit before;
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit none{1, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+    EXPECT_EQ(harness->flush().status.code(), StatusCode::io_error);
+    EXPECT_EQ(harness->write(test_block(space_, 10, 20'000)).status.code(), StatusCode::io_error);
+    for (const TestBlock& one : kept) EXPECT_TRUE(harness->read(one).ok());
+    harness->close();
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  }
+  for (const bool again : {false, true}) {
+    SCOPED_TRACE(again);
+    const auto harness = open();
+    EXPECT_EQ(harness->store().take_recovered_blocks().size(), kept.size());
+    for (const TestBlock& one : kept) EXPECT_EQ(harness->read(one).to_string(), "ok");
+    EXPECT_EQ(harness->store().usage().quarantined_records, 0u);
+  }
 }
 
 // RocksDB may call this corruption; it is not, and must not cost the index or the records.

@@ -237,14 +237,14 @@ TEST_F(DiskRecoveryTest, BlocksOfAnUnknownSpaceAreDroppedAndTheirRoomIsFree) {
 TEST_F(DiskRecoveryTest, OtherFormatVersionsAreRefusedAndNothingIsDamaged) {
   const auto blocks = write_blocks(3);
   const std::string format = options_.directory + "/FORMAT";
-  for (const char* text : {"terrace disk format 2\n", "something else\n", ""}) {
+  for (const char* text : {"terrace disk format 3\n", "something else\n", ""}) {
     std::ofstream(format, std::ios::trunc) << text;
     const auto store = DiskStore::open(options_);
     ASSERT_FALSE(store);
     EXPECT_EQ(store.error().code(), StatusCode::failed_precondition);
     EXPECT_NE(store.error().message().find(options_.directory), std::string::npos);
   }
-  std::ofstream(format, std::ios::trunc) << "terrace disk format 1\n";
+  std::ofstream(format, std::ios::trunc) << "terrace disk format 2\n";
   expect_all_there(blocks);
 }
 

@@ -53,6 +53,20 @@ TEST(ExtentAllocator, ClaimsOnlyWhatIsFree) {
   EXPECT_EQ(allocator.used_units(), 100u);
 }
 
+TEST(ExtentAllocator, TakesRunsThatAreLongEnoughFromTheLowestAddressOn) {
+  ExtentAllocator allocator;
+  allocator.add_file(0, 100);
+  // Free: 0-4, 10-29, 40-99.
+  ASSERT_TRUE(allocator.claim({0, 4, 6}));
+  ASSERT_TRUE(allocator.claim({0, 30, 10}));
+  const auto runs = allocator.take_runs(50, 10, 8);
+  EXPECT_EQ(runs, (std::vector<Extent>{{0, 10, 20}, {0, 40, 30}}));
+  EXPECT_EQ(allocator.free_units(), 34u);
+  EXPECT_EQ(allocator.take_runs(50, 10, 0), std::vector<Extent>{});
+  for (const Extent& run : runs) allocator.free(run);
+  EXPECT_EQ(allocator.take_runs(1000, 1, 2), (std::vector<Extent>{{0, 0, 4}, {0, 10, 20}}));
+}
+
 TEST(ExtentAllocator, AgreesWithABitmap) {
   constexpr std::uint32_t files = 3, units = 200;
   std::mt19937 random(1);
