@@ -2,32 +2,92 @@
 
 #include "storage/arena/memory_file.h"
 #include "storage/cache/impl.h"
+#include "storage/device/staging.h"
 
 namespace terrace::storage {
+
+namespace {
+
+// The arena of a tier that is not there yet.
+class NoMemory final : public DeviceMemory {
+ public:
+  std::size_t size() const override { return 0; }
+  std::byte* data() const override { return nullptr; }
+  bool host_accessible() const override { return true; }
+  int exported_fd() const override { return -1; }
+};
+
+// Host memory that the device knows of as long as it is there.
+class RegisteredMemory final : public DeviceMemory {
+ public:
+  RegisteredMemory(std::unique_ptr<DeviceMemory> memory, Accelerator& accelerator)
+      : memory_(std::move(memory)), accelerator_(accelerator) {}
+  ~RegisteredMemory() override {
+    accelerator_.unregister_host_memory({memory_->data(), memory_->size()});
+  }
+  std::size_t size() const override { return memory_->size(); }
+  std::byte* data() const override { return memory_->data(); }
+  bool host_accessible() const override { return memory_->host_accessible(); }
+  int exported_fd() const override { return memory_->exported_fd(); }
+
+ private:
+  std::unique_ptr<DeviceMemory> memory_;
+  Accelerator& accelerator_;
+};
+
+}  // namespace
 
 Result<std::unique_ptr<TieredCache>> TieredCache::create(const CacheOptions& options,
                                                          Accelerator& accelerator,
                                                          std::unique_ptr<DiskTier> disk,
                                                          const Clock& clock) {
-  auto device = accelerator.allocate(options.device_capacity_bytes);
-  if (!device) return error(device.error());
-  if (!(*device)->host_accessible())
-    return error(StatusCode::unimplemented, "device memory that the CPU cannot access");
+  std::unique_ptr<TieredCache> cache(new TieredCache());
+  Accelerator* used = &accelerator;
+  if (!accelerator.host_accessible()) {
+    cache->staging_ = std::make_unique<StagingAccelerator>(accelerator);
+    used = cache->staging_.get();
+    if (disk) {
+      auto staged = std::make_unique<StagedDisk>(std::move(disk), *cache->staging_);
+      cache->staged_disk_ = staged.get();
+      disk = std::move(staged);
+    }
+  }
+  std::unique_ptr<DeviceMemory> device;
+  if (options.device_capacity_bytes > 0) {
+    auto allocated = used->allocate(options.device_capacity_bytes);
+    if (!allocated) return error(allocated.error());
+    device = std::move(*allocated);
+  }
   std::unique_ptr<DeviceMemory> host;
   if (options.host_capacity_bytes > 0) {
     auto memory = MemoryFile::create("terrace-host", options.host_capacity_bytes,
                                      MemoryFile::Clients::read_only);
     if (!memory) return error(memory.error().with_context("host arena"));
     host = std::move(*memory);
+    cache->host_registration_ = used->register_host_memory({host->data(), host->size()});
+    if (cache->host_registration_.ok())
+      host = std::make_unique<RegisteredMemory>(std::move(host), *used);
   }
-  auto impl = std::make_unique<Impl>(options, accelerator, std::move(disk), clock,
-                                     std::move(*device), std::move(host));
-  impl->recover();
-  return std::unique_ptr<TieredCache>(new TieredCache(std::move(impl)));
+  cache->impl_ = std::make_unique<Impl>(options, *used, std::move(disk), clock,
+                                        std::make_unique<NoMemory>(), std::move(host));
+  if (device)
+    if (Status status = cache->attach_device(std::move(device)); !status.ok())
+      return error(std::move(status));
+  cache->impl_->recover();
+  return cache;
 }
 
-TieredCache::TieredCache(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TieredCache::TieredCache() = default;
 TieredCache::~TieredCache() = default;
+
+Status TieredCache::attach_device(std::unique_ptr<DeviceMemory> memory) {
+  const std::span<const std::byte> range(memory->data(), memory->size());
+  if (Status status = impl_->attach_device(std::move(memory)); !status.ok()) return status;
+  if (staged_disk_) staged_disk_->set_device_memory(range);
+  return {};
+}
+
+const Status& TieredCache::host_registration() const { return host_registration_; }
 
 void TieredCache::set_wake(std::function<void()> wake) { impl_->set_wake(std::move(wake)); }
 void TieredCache::run_completions() { impl_->run_completions(); }

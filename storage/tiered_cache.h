@@ -32,14 +32,17 @@
 
 namespace terrace::storage {
 
+class StagingAccelerator;
+class StagedDisk;
+
 // When a device block that a session other than its sealer acquires is checked against its
 // checksum. first_use: once, unless a write to disk has checked it already.
 enum class DeviceVerify { never, first_use, always };
 
 struct CacheOptions {
-  std::uint64_t device_capacity_bytes = 0;
-  std::uint64_t host_capacity_bytes = 0;   // 0: no host tier
-  std::uint64_t slab_bytes = 64ull << 20;  // arenas are handed to spaces in slabs of this size
+  std::uint64_t device_capacity_bytes = 0;  // 0: no device tier until attach_device()
+  std::uint64_t host_capacity_bytes = 0;    // 0: no host tier
+  std::uint64_t slab_bytes = 64ull << 20;   // arenas are handed to spaces in slabs of this size
   // Demotion starts when fewer than this fraction of an arena's slots could be had without I/O.
   double clean_fraction = 0.1;
   DeviceVerify device_verify = DeviceVerify::first_use;
@@ -141,12 +144,20 @@ class TieredCache {
  public:
   // `disk` may be null: no disk tier. The accelerator and the clock must outlive the cache. Blocks
   // that the disk recovered are known at once. no_space, invalid_argument or io_error if the arenas
-  // cannot be had; unimplemented for device memory that the CPU cannot access.
+  // cannot be had. Device memory that the CPU cannot access is as good as any: what goes between it
+  // and the disk passes through buffers in host memory.
   static Result<std::unique_ptr<TieredCache>> create(const CacheOptions& options,
                                                      Accelerator& accelerator,
                                                      std::unique_ptr<DiskTier> disk,
                                                      const Clock& clock);
   ~TieredCache();
+
+  // Gives the cache the device tier that it was created without: memory from the accelerator's
+  // allocate(). failed_precondition if there is one already.
+  Status attach_device(std::unique_ptr<DeviceMemory> memory);
+  // Whether the device knows of the host arena; ok too if there is none. Otherwise copies between
+  // the two are slower.
+  const Status& host_registration() const;
 
   // `wake` is called from any thread when run_completions() has something to do; it must only wake.
   void set_wake(std::function<void()> wake);
@@ -213,6 +224,7 @@ class TieredCache {
   // Blocks that drain() still has to write.
   std::size_t drain_blocks_left() const;
 
+  // -1 and 0 while there is no device tier.
   int device_arena_fd() const;
   std::uint64_t device_arena_bytes() const;
   // -1 and 0 if there is no host tier.
@@ -230,7 +242,12 @@ class TieredCache {
   class Impl;
 
  private:
-  explicit TieredCache(std::unique_ptr<Impl> impl);
+  TieredCache();
+
+  // Both only with memory that the CPU cannot access; the disk is the cache's.
+  std::unique_ptr<StagingAccelerator> staging_;
+  StagedDisk* staged_disk_ = nullptr;
+  Status host_registration_;
   std::unique_ptr<Impl> impl_;
 };
 

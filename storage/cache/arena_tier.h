@@ -23,6 +23,12 @@ class ArenaTier {
   ArenaTier(const ArenaTier&) = delete;
   ArenaTier& operator=(const ArenaTier&) = delete;
 
+  // For a tier whose memory comes later than itself: no slot is in use.
+  void set_memory(std::unique_ptr<DeviceMemory> memory, std::uint64_t slab_bytes) {
+    memory_ = std::move(memory);
+    arena_ = SlabArena(memory_->size(), slab_bytes);
+  }
+
   // A slot for a block of `space`, null if there is none.
   Slot* allocate(const SpaceEntry& space) {
     const auto offset = arena_.allocate(space.slot_bytes);

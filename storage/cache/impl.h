@@ -56,6 +56,7 @@ class TieredCache::Impl {
   Impl& operator=(const Impl&) = delete;
 
   // recover.cc
+  Status attach_device(std::unique_ptr<DeviceMemory> memory);
   void recover();
   Result<SpaceId> open_space(const SpaceDescriptor& descriptor);
 

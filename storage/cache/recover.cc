@@ -1,9 +1,16 @@
-// What the disk knew at start.
+// What is there at start, or comes a little later: the device arena, and what the disk knew.
 #include <algorithm>
 
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
+
+Status TieredCache::Impl::attach_device(std::unique_ptr<DeviceMemory> memory) {
+  if (device_.memory().size() > 0)
+    return {StatusCode::failed_precondition, "there is a device tier already"};
+  device_.set_memory(std::move(memory), options_.slab_bytes);
+  return {};
+}
 
 void TieredCache::Impl::recover() {
   if (!disk_) return;

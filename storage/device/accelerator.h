@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,7 +41,23 @@ class Accelerator {
   virtual ~Accelerator() = default;
   // "emulated" or the device's name.
   virtual std::string name() const = 0;
+  // Of the memory that allocate() gives. Where it is false, what goes to and comes from the disk
+  // passes through host memory (staged_disk.h).
+  virtual bool host_accessible() const { return true; }
+  // Names the device to other processes; empty where there is none.
+  virtual std::string device_uuid() const { return {}; }
+  // What allocate() could give now without pushing others out of memory, as far as that is known.
+  virtual Result<std::uint64_t> available_bytes() const {
+    return std::numeric_limits<std::uint64_t>::max();
+  }
+  // Memory of at most `bytes` (devices give it in pieces). no_space if there is not that much. May
+  // take a while, and may be called from another thread than the rest.
   virtual Result<std::unique_ptr<DeviceMemory>> allocate(std::size_t bytes) = 0;
+  // Tells the device of host memory that is copied from and to often, page-aligned: copies are
+  // faster then, and as right without. To be taken back before the memory is freed, after the last
+  // copy; unregistering what was not registered does nothing.
+  virtual Status register_host_memory(std::span<std::byte>) { return {}; }
+  virtual void unregister_host_memory(std::span<std::byte>) {}
   // Starts a copy; both sides stay valid until its completion. Sides may be device memory or
   // ordinary memory.
   virtual void copy_async(std::uint64_t ticket, std::byte* to, std::span<const std::byte> from) = 0;

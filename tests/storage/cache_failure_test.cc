@@ -362,6 +362,69 @@ TEST_F(CacheDeviceVerify, NeverAndAlwaysDoWhatTheySay) {
   EXPECT_EQ(accelerator_.checks(), 4u);
 }
 
+// A worker that overwrites a sealed block of its own, before anybody else uses it and after.
+TEST_F(CacheDeviceVerify, EachModeFindsWhatItPromisesToFind) {
+  struct Expected {
+    DeviceVerify mode;
+    std::size_t before_first_use, after_first_use;  // blocks that are handed out
+  };
+  for (const Expected expected :
+       {Expected{DeviceVerify::never, 1, 1}, Expected{DeviceVerify::first_use, 0, 1},
+        Expected{DeviceVerify::always, 0, 0}}) {
+    for (const bool used_before : {false, true}) {
+      start({.disk_blocks = 0, .verify = expected.mode});
+      const SessionId sealer = cache_->open_session();
+      const Prompt a = prompt(1, 1);
+      const auto slots = cache_->reserve(sealer, 1, space_, a.keys, 0);
+      std::ranges::copy(contents(a.keys[0]), slot_bytes(slots[0]).begin());
+      seal_one(sealer, 1, slots[0], a, 0);
+      if (used_before) {
+        ASSERT_EQ(get(a.keys), 1u);
+      }
+      slot_bytes(slots[0])[3] ^= std::byte{1};
+      const std::size_t wanted = used_before ? expected.after_first_use : expected.before_first_use;
+      const SessionId other = cache_->open_session();
+      std::size_t got = 9;
+      cache_->acquire(other, 1, space_, a.keys, {}, [&](auto blocks) { got = blocks.size(); });
+      finish_everything();
+      EXPECT_EQ(got, wanted) << static_cast<int>(expected.mode) << used_before;
+      EXPECT_EQ(stats(Tier::device).corruptions, 1 - wanted);
+      EXPECT_EQ(cache_->stats().quarantined_slots, 1 - wanted);
+      check();
+    }
+  }
+}
+
+// Whatever the mode: a block is checked when it is demoted, although it was found good before.
+TEST_F(CacheDeviceVerify, ADemotionChecksAlsoWhatWasFoundGoodBefore) {
+  for (const DeviceVerify mode :
+       {DeviceVerify::never, DeviceVerify::first_use, DeviceVerify::always}) {
+    start({.device_blocks = 4,
+           .host_blocks = 8,
+           .disk_blocks = 0,
+           .verify = mode,
+           .clean_fraction = 1});
+    const SessionId sealer = cache_->open_session();
+    const Prompt a = prompt(1, 2);
+    const auto slots = cache_->reserve(sealer, 1, space_, a.keys, 0);
+    for (std::size_t i = 0; i < 2; ++i) {
+      std::ranges::copy(contents(a.keys[i]), slot_bytes(slots[i]).begin());
+      seal_one(sealer, 1, slots[i], a, i);
+    }
+    ASSERT_EQ(get(a.keys), 2u);
+    slot_bytes(slots[1])[3] ^= std::byte{1};
+    cache_->release(sealer, 1);  // from now on both may be demoted
+    finish_everything();
+    tick();
+    finish_everything();
+    EXPECT_EQ(stats(Tier::host).blocks, 1u);
+    EXPECT_EQ(stats(Tier::device).corruptions, 1u);
+    EXPECT_EQ(cache_->stats().quarantined_slots, 1u);  // its sealer is still there
+    EXPECT_EQ(cache_->match(space_, a.keys, {}).matched_blocks, 1u);
+    check();
+  }
+}
+
 TEST_F(CacheDeviceVerify, AReleaseDuringACheckIsHarmless) {
   start({.device_blocks = 2, .disk_blocks = 0});
   const Prompt a = prompt(1, 2);
@@ -414,8 +477,43 @@ TEST_F(CacheFailure, DestroyingTheCacheWithEverythingUnderWayIsSafe) {
 
 TEST_F(CacheFailure, ArenasThatCannotBeHadAreAnError) {
   CacheOptions options;
-  options.device_capacity_bytes = 0;
+  options.device_capacity_bytes = std::uint64_t{1} << 60;
   EXPECT_FALSE(TieredCache::create(options, accelerator_, nullptr, clock_));
+}
+
+TEST_F(CacheFailure, ACacheWithoutADeviceTierKnowsItsBlocksAndServesThemOnceItHasOne) {
+  start({});
+  const Prompt a = prompt(1, 3);
+  put(a, 0, 3);
+  finish_everything();
+  stop();
+
+  CacheOptions options;
+  options.device_capacity_bytes = 0;
+  auto disk = std::make_unique<FakeDisk>(on_disk_);
+  disk_ = disk.get();
+  auto cache = TieredCache::create(options, accelerator_, std::move(disk), clock_);
+  ASSERT_TRUE(cache);
+  cache_ = std::move(*cache);
+  space_ = *cache_->open_space(descriptor());
+  EXPECT_EQ(cache_->device_arena_fd(), -1);
+  EXPECT_EQ(cache_->device_arena_bytes(), 0u);
+  EXPECT_EQ(states(a), std::vector<BlockState>(3, BlockState::disk));
+  EXPECT_EQ(get(a.keys), 0u);
+  const SessionId session = cache_->open_session();
+  EXPECT_TRUE(cache_->reserve(session, 1, space_, a.keys, 4).empty());
+  tick();
+  finish_everything();
+  check();
+
+  ASSERT_TRUE(cache_->attach_device(*accelerator_.allocate(8 * test_block_bytes)).ok());
+  EXPECT_EQ(cache_->attach_device(*accelerator_.allocate(8 * test_block_bytes)).code(),
+            StatusCode::failed_precondition);
+  device_ = *SharedMapping::map(cache_->device_arena_fd(), cache_->device_arena_bytes(),
+                                SharedMapping::Access::read_write);
+  EXPECT_EQ(get(a.keys), 3u);
+  EXPECT_EQ(put(prompt(2, 2), 0, 2), 2u);
+  check();
 }
 
 }  // namespace

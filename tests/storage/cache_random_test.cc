@@ -312,5 +312,17 @@ TEST_F(CacheRandom, EverythingRots) {
         {.failures = true, .corruption = true});
 }
 
+// A GPU's memory: everything to and from the disk is staged.
+TEST_F(CacheRandom, DeviceMemoryOutOfTheCpusReach) {
+  for (std::uint64_t seed = 51; seed <= 56; ++seed)
+    run(seed,
+        {.device_blocks = 16,
+         .host_blocks = seed % 2 ? 12u : 0u,
+         .disk_blocks = 25,
+         .verify = seed < 54 ? DeviceVerify::first_use : DeviceVerify::always,
+         .host_accessible = false},
+        {.failures = seed % 3 == 0, .corruption = seed >= 54});
+}
+
 }  // namespace
 }  // namespace terrace::storage

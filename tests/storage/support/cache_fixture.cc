@@ -32,6 +32,7 @@ void CacheFixture::start(const Sizes& sizes) {
     disk = std::make_unique<FakeDisk>(on_disk_);
   }
   disk_ = disk.get();
+  accelerator_.set_host_accessible(sizes.host_accessible);
   auto cache = TieredCache::create(options, accelerator_, std::move(disk), clock_);
   ASSERT_TRUE(cache) << cache.error().to_string();
   cache_ = std::move(*cache);

@@ -44,6 +44,7 @@ class CacheFixture : public testing::Test {
     DeviceVerify verify = DeviceVerify::first_use;
     double clean_fraction = 0.25;
     std::size_t slab_blocks = 4;
+    bool host_accessible = true;  // device memory
   };
 
   static SpaceDescriptor descriptor(const std::string& name = "model",

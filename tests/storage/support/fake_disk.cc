@@ -34,7 +34,10 @@ void FakeDisk::read(DiskRead request) {
   requests_.push_back({.kind = Kind::read, .read = std::move(request)});
 }
 
-void FakeDisk::erase(const BlockKey& key) { contents_.records.erase(key); }
+void FakeDisk::erase(const BlockKey& key) {
+  ++erases_;
+  contents_.records.erase(key);
+}
 
 void FakeDisk::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
   ++touches_;

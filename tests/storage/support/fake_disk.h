@@ -59,6 +59,7 @@ class FakeDisk final : public DiskTier {
   std::size_t writes() const { return writes_; }
   std::size_t reads() const { return reads_; }
   std::size_t touches() const { return touches_; }
+  std::size_t erases() const { return erases_; }
 
   // Completes one request: as it should, or with `failure` and without any effect.
   void complete(std::size_t which, const Status& failure = {});
@@ -70,7 +71,7 @@ class FakeDisk final : public DiskTier {
   std::deque<Request> requests_;
   std::vector<DiskCompletion> completions_;
   std::function<void()> notify_;
-  std::size_t writes_ = 0, reads_ = 0, touches_ = 0;
+  std::size_t writes_ = 0, reads_ = 0, touches_ = 0, erases_ = 0;
 };
 
 }  // namespace terrace::storage
