@@ -1,0 +1,25 @@
+# Writes OUT: a C++ source whose function FUNCTION returns the bytes of IMAGE, or none with EMPTY.
+get_filename_component(name ${OUT} NAME_WE)
+set(bytes "0")
+set(length 0)
+if(NOT EMPTY)
+  file(READ ${IMAGE} hex HEX)
+  string(LENGTH "${hex}" length)
+  math(EXPR length "${length} / 2")
+  string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+endif()
+string(REGEX REPLACE "::[^:]*$" "" space "${FUNCTION}")
+string(REGEX REPLACE "^.*::" "" function "${FUNCTION}")
+file(WRITE ${OUT} "// Generated from ${name}.
+#include \"storage/device/cuda/checksum_kernel.h\"
+
+namespace ${space} {
+namespace {
+alignas(64) const unsigned char image[] = {
+${bytes}
+};
+}  // namespace
+terrace::storage::KernelImage ${function}() { return {image, ${length}}; }
+}  // namespace ${space}
+")

@@ -1,0 +1,49 @@
+# The CUDA toolkit compiles kernels, and nothing else needs it: the driver is looked up when a program
+# runs. Without the toolkit, or with TERRACE_CUDA off, the images of kernels are empty.
+
+set(TERRACE_NVCC "")
+if(TERRACE_CUDA)
+  find_program(TERRACE_NVCC_PROGRAM nvcc HINTS /usr/local/cuda/bin)
+  if(TERRACE_NVCC_PROGRAM)
+    set(TERRACE_NVCC ${TERRACE_NVCC_PROGRAM})
+    get_filename_component(TERRACE_CUDA_ROOT ${TERRACE_NVCC} REALPATH)
+    get_filename_component(TERRACE_CUDA_ROOT ${TERRACE_CUDA_ROOT}/../.. ABSOLUTE)
+    message(STATUS "CUDA kernels: compiled with ${TERRACE_NVCC}")
+  endif()
+endif()
+if(NOT TERRACE_NVCC)
+  message(STATUS "CUDA kernels: not compiled")
+endif()
+
+# Machine code for the devices in use, and code that the driver translates for later ones.
+set(TERRACE_CUDA_TARGETS
+  -gencode arch=compute_80,code=sm_80
+  -gencode arch=compute_90,code=sm_90
+  -gencode arch=compute_80,code=compute_80)
+
+# terrace_cuda_image(OUT file.cu FUNCTION "namespace::name")
+# Sets OUT to a C++ source that defines FUNCTION() to return the compiled image of the kernels in
+# file.cu as a terrace::storage::KernelImage (storage/device/cuda/checksum_kernel.h).
+function(terrace_cuda_image out source function)
+  get_filename_component(name ${source} NAME_WE)
+  get_filename_component(source_path ${source} ABSOLUTE)
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/${name}_image.cc)
+  set(embed ${CMAKE_COMMAND} -DIMAGE=${image} -DOUT=${generated} -DFUNCTION=${function}
+    -P ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake)
+  if(TERRACE_NVCC)
+    add_custom_command(OUTPUT ${image}
+      COMMAND ${TERRACE_NVCC} -std=c++17 -fatbin ${TERRACE_CUDA_TARGETS} -I${CMAKE_SOURCE_DIR}
+        -MD -MF ${image}.d -o ${image} ${source_path}
+      DEPENDS ${source_path}
+      DEPFILE ${image}.d
+      COMMENT "Compiling ${name}.cu"
+      VERBATIM)
+    add_custom_command(OUTPUT ${generated} COMMAND ${embed}
+      DEPENDS ${image} ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake VERBATIM)
+  else()
+    add_custom_command(OUTPUT ${generated} COMMAND ${embed} -DEMPTY=ON
+      DEPENDS ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake VERBATIM)
+  endif()
+  set(${out} ${generated} PARENT_SCOPE)
+endfunction()

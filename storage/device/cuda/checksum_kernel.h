@@ -1,0 +1,23 @@
+// What the checksum's kernel and those who launch it must agree on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace terrace::storage {
+
+// void terrace_hash_pieces(const uint8_t* payload, uint64_t bytes, uint64_t* digests): the XXH3-64
+// of each 16 KiB of `payload`. One warp a piece: threads in all >= 32 * pieces.
+constexpr const char* hash_kernel_name = "terrace_hash_pieces";
+constexpr std::uint64_t hash_piece_bytes = 16 * 1024;
+constexpr unsigned hash_threads_per_group = 128;
+
+// The compiled kernel for several generations of devices, to be loaded by the driver. Empty where
+// the CUDA toolkit was not there at build time: then the CPU computes checksums.
+struct KernelImage {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+};
+KernelImage checksum_kernel_image();
+
+}  // namespace terrace::storage
