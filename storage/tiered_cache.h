@@ -90,7 +90,7 @@ struct SealRequest {
 enum class SealOutcome : std::uint8_t {
   sealed,     // matchable from now on
   duplicate,  // the same block was there already; the slot stays the lease's own until it is
-              // released
+              // released, and is pending no longer
   invalid,    // not a slot reserved by this lease, a wrong number of tokens, a parent that no match
               // can reach, no memory to know another block, or the cache is draining; the slot
               // stays the lease's own

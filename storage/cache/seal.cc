@@ -15,6 +15,8 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     if (!slot || slot->state != SlotState::reserved || slot->session != session ||
         slot->lease != lease_id)
       continue;
+    // Whatever comes of it: this is what was waited for.
+    forget_pending(*slot);
     SpaceEntry& space = *catalog_.space(slot->space);
     if (request.tokens.size() != space.descriptor.block_tokens) continue;
     Block* parent = nullptr;
@@ -37,7 +39,6 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       if (!block) continue;
       catalog_.count_hole(1);  // until it has its copy, just below
     }
-    forget_pending(*slot);
     --reserved_slots_;
     slot->state = SlotState::copy;
     slot->checksum = request.checksum;

@@ -194,6 +194,25 @@ TEST_F(SingleFlight, ASlotReservedWithoutItsKeyEndsTheWaitForItToo) {
   EXPECT_EQ(wait->blocks(), 1u);
 }
 
+TEST_F(SingleFlight, WhatWasSealedInVainIsNotPendingAnyMore) {
+  const Prompt p = prompt(1, 2);
+  put(p, 0, 1);
+  const auto slots = cache_->reserve(computing_, 1, space_, p.keys, 0);
+  const auto wait = wait_for(waiting_, 1, p.keys);
+  EXPECT_EQ(cache_->stats().pending_blocks, 2u);
+  EXPECT_EQ(seal_one(computing_, 1, slots[0], p, 0)[0], SealOutcome::duplicate);
+  EXPECT_EQ(cache_->stats().pending_blocks, 1u);
+  SealRequest orphan;
+  orphan.slot = slots[1];
+  orphan.parent = prompt(2, 1).keys[0];
+  orphan.tokens = p.block(1);
+  EXPECT_EQ(cache_->seal(computing_, 1, {&orphan, 1})[0], SealOutcome::invalid);
+  finish_everything();
+  EXPECT_EQ(wait->blocks(), 1u);
+  EXPECT_EQ(cache_->stats().pending_blocks, 0u);
+  check();
+}
+
 TEST_F(SingleFlight, WhileAnotherSessionComputesItAsWellTheWaitGoesOn) {
   const Prompt p = prompt(1, 1);
   cache_->reserve(computing_, 1, space_, p.keys, 0);
