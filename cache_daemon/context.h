@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "cache_daemon/deadline_timer.h"
 #include "cache_daemon/session_table.h"
 #include "config/daemon_config.h"
 #include "protocol/terrace.capnp.h"
@@ -16,6 +17,7 @@ struct Context {
   const config::DaemonConfig& config;
   storage::TieredCache& cache;
   SessionTable& sessions;
+  DeadlineTimer& deadlines;
   kj::UnixEventPort& event_port;
   std::string boot_id;
   std::chrono::steady_clock::time_point started;

@@ -49,6 +49,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   kj::Own<kj::UnixEventPort::FdObserver> wake_observer_;
   std::unique_ptr<Engines> engines_;
   SessionTable sessions_;
+  DeadlineTimer deadlines_;
   Context context_;
   ListeningSocket socket_;
   kj::Own<kj::ConnectionReceiver> receiver_;

@@ -28,6 +28,10 @@ constexpr std::size_t max_pending_acquires = 256;
 // as limits.max_keys_per_call allows at most.
 constexpr std::size_t max_blocks_per_lease = 1'000'000;
 
+// How long an acquire may wait for what another session computes. A prompt that takes longer is
+// waited for again.
+constexpr std::chrono::milliseconds max_acquire_wait{60'000};
+
 // Different spaces that one session may open: the cache keeps every one for as long as it runs. A
 // worker has one for each adapter and tenant that it serves.
 constexpr std::size_t max_spaces_per_session = 64;

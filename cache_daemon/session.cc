@@ -56,6 +56,14 @@ std::vector<storage::SlotOffset> Session::reserve(storage::LeaseId lease, storag
   return cache_.reserve(id_, lease, space, keys, unnamed);
 }
 
+std::optional<std::vector<storage::SlotOffset>> Session::claim(storage::LeaseId lease,
+                                                               storage::SpaceId space,
+                                                               std::span<const BlockKey> keys,
+                                                               std::size_t unnamed) {
+  admit(lease, keys.size() + unnamed);
+  return cache_.claim(id_, lease, space, keys, unnamed);
+}
+
 std::vector<storage::SealOutcome> Session::seal(storage::LeaseId lease,
                                                 std::span<const storage::SealRequest> blocks) {
   require_alive();

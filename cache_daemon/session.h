@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -41,6 +42,10 @@ class Session : public std::enable_shared_from_this<Session> {
                                                            const storage::AcquireOptions& options);
   std::vector<storage::SlotOffset> reserve(storage::LeaseId lease, storage::SpaceId space,
                                            std::span<const BlockKey> keys, std::size_t unnamed);
+  std::optional<std::vector<storage::SlotOffset>> claim(storage::LeaseId lease,
+                                                        storage::SpaceId space,
+                                                        std::span<const BlockKey> keys,
+                                                        std::size_t unnamed);
   std::vector<storage::SealOutcome> seal(storage::LeaseId lease,
                                          std::span<const storage::SealRequest> blocks);
   void release(storage::LeaseId lease);

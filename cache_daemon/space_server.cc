@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cache_daemon/limits.h"
@@ -56,26 +57,38 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
   storage::AcquireOptions options;
   if (const double speed = params.getPrefillTokensPerSecond(); std::isfinite(speed) && speed > 0)
     options.prefill_tokens_per_second = speed;
-  return session_->acquire(params.getLease(), space_, read_keys(params.getKeys()), options)
-      .then([call](std::vector<storage::AcquiredBlock> blocks) mutable {
-        auto results = call.getResults();
-        auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
-        auto tiers = results.initTiers(blocks.size());
-        for (std::size_t i = 0; i < blocks.size(); ++i) {
-          std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
-                      sizeof(storage::SlotOffset));
-          tiers[i] = static_cast<kj::byte>(blocks[i].from);
-        }
-      });
+  options.partial_tokens = params.getPartialTokens();
+  options.wait_ms = std::min(params.getWaitMs(), std::uint32_t{max_acquire_wait.count()});
+  auto acquired =
+      session_->acquire(params.getLease(), space_, read_keys(params.getKeys()), options);
+  context_.deadlines.look();
+  return acquired.then([call](std::vector<storage::AcquiredBlock> blocks) mutable {
+    auto results = call.getResults();
+    auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
+    auto tiers = results.initTiers(blocks.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
+                  sizeof(storage::SlotOffset));
+      tiers[i] = static_cast<kj::byte>(blocks[i].from);
+    }
+  });
 }
 
 kj::Promise<void> SpaceServer::reserve(ReserveContext call) {
   const auto params = call.getParams();
   require_device(params.getDeviceIndex());
   KJ_REQUIRE(params.getUnnamed() <= max_unnamed_per_call, "too many slots", params.getUnnamed());
-  const auto slots = session_->reserve(params.getLease(), space_, read_keys(params.getKeys()),
-                                       params.getUnnamed());
-  call.getResults().setSlots(pack_slots(slots));
+  const std::span<const BlockKey> keys = read_keys(params.getKeys());
+  auto results = call.getResults();
+  if (!params.getUnlessTaken()) {
+    results.setSlots(
+        pack_slots(session_->reserve(params.getLease(), space_, keys, params.getUnnamed())));
+  } else if (const auto slots =
+                 session_->claim(params.getLease(), space_, keys, params.getUnnamed())) {
+    results.setSlots(pack_slots(*slots));
+  } else {
+    results.setTaken(true);
+  }
   return kj::READY_NOW;
 }
 

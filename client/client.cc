@@ -60,12 +60,12 @@ class SpaceHandle final : public Space {
   }
 
   Result<std::vector<AcquiredBlock>> acquire(LeaseId lease, std::span<const BlockKey> keys,
-                                             double prefill_tokens_per_second,
+                                             const AcquireOptions& options,
                                              Deadline deadline) override {
     using Blocks = std::vector<AcquiredBlock>;
     const WireLease wire = ++shared_->last_wire_lease;
     auto blocks = ask<Blocks>(deadline, [=](RemoteSpace& space, const Answer<Blocks>& answer) {
-      space.acquire(lease, wire, keys, prefill_tokens_per_second, answer);
+      space.acquire(lease, wire, keys, options, answer);
     });
     if (!blocks) give_up(lease, wire);
     return blocks;
@@ -73,16 +73,14 @@ class SpaceHandle final : public Space {
 
   Result<std::vector<Slot>> reserve(LeaseId lease, std::span<const BlockKey> keys,
                                     std::size_t unnamed, Deadline deadline) override {
-    using Slots = std::vector<Slot>;
-    const WireLease wire = ++shared_->last_wire_lease;
-    auto slots = ask<Slots>(deadline, [=](RemoteSpace& space, const Answer<Slots>& answer) {
-      space.reserve(lease, wire, keys, unnamed, answer);
-    });
-    if (!slots) {
-      give_up(lease, wire);
-      return slots;
-    }
-    return slots;
+    auto slots = ask_for_slots(lease, keys, unnamed, false, deadline);
+    if (!slots) return error(slots.error());
+    return std::move(*slots).value_or(std::vector<Slot>());
+  }
+
+  Result<std::optional<std::vector<Slot>>> claim(LeaseId lease, std::span<const BlockKey> keys,
+                                                 std::size_t unnamed, Deadline deadline) override {
+    return ask_for_slots(lease, keys, unnamed, true, deadline);
   }
 
   void seal(LeaseId lease, std::vector<SealBlock> blocks) override {
@@ -106,6 +104,19 @@ class SpaceHandle final : public Space {
   }
 
  private:
+  Result<std::optional<std::vector<Slot>>> ask_for_slots(LeaseId lease,
+                                                         std::span<const BlockKey> keys,
+                                                         std::size_t unnamed, bool unless_taken,
+                                                         Deadline deadline) {
+    using Slots = std::optional<std::vector<Slot>>;
+    const WireLease wire = ++shared_->last_wire_lease;
+    auto slots = ask<Slots>(deadline, [=](RemoteSpace& space, const Answer<Slots>& answer) {
+      space.reserve(lease, wire, keys, unnamed, unless_taken, answer);
+    });
+    if (!slots) give_up(lease, wire);
+    return slots;
+  }
+
   template <typename T, typename Start>
   Result<T> ask(Deadline deadline, Start start) {
     return shared_->ask<T>(deadline,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,8 +47,22 @@ struct Slot {
 struct Match {
   std::vector<BlockState> blocks;
   std::uint32_t matched_blocks = 0;
+  // Leading tokens of the first missing block that some sealed block shares (fewer than a block's),
+  // and that block: to be acquired behind the matched run.
   std::uint32_t partial_tokens = 0;
+  BlockKey partial_key;
   std::chrono::nanoseconds load_time{0};
+};
+
+struct AcquireOptions {
+  // How fast the caller computes a prompt; 0 if unknown. What loads slower is left out.
+  double prefill_tokens_per_second = 0;
+  // If not 0, the last key is a match's partial_key, wanted for so many tokens.
+  std::uint32_t partial_tokens = 0;
+  // How long to wait for keys behind the present run that other sessions are computing. The answer
+  // comes early when all are there, or nobody else computes the next one any more. The deadline of
+  // the call should lie past it.
+  std::chrono::milliseconds wait{0};
 };
 
 struct AcquiredBlock {
@@ -80,17 +95,24 @@ class Space {
   virtual Result<Match> match(std::span<const BlockKey> keys, std::span<const Token> tokens,
                               Deadline deadline) = 0;
 
-  // Holds the leading run of `keys` in the device tier, loading what is lower. What loads slower
-  // than `prefill_tokens_per_second` is left out. After an error this call holds nothing, also if
-  // the daemon's answer comes later; what the lease held before, it still holds.
+  // Holds the leading run of `keys` in the device tier, loading what is lower. After an error this
+  // call holds nothing, also if the daemon's answer comes later; what the lease held before, it
+  // still holds.
   virtual Result<std::vector<AcquiredBlock>> acquire(LeaseId lease, std::span<const BlockKey> keys,
-                                                     double prefill_tokens_per_second,
+                                                     const AcquireOptions& options,
                                                      Deadline deadline) = 0;
 
   // Slots to write to, with whatever they held before: one a key and `unnamed` more, or fewer if
   // the arena is full. Errors as with acquire.
   virtual Result<std::vector<Slot>> reserve(LeaseId lease, std::span<const BlockKey> keys,
                                             std::size_t unnamed, Deadline deadline) = 0;
+
+  // The same, but no slots at all if the first key has been sealed meanwhile or another session is
+  // computing it: match again, and wait for it.
+  virtual Result<std::optional<std::vector<Slot>>> claim(LeaseId lease,
+                                                         std::span<const BlockKey> keys,
+                                                         std::size_t unnamed,
+                                                         Deadline deadline) = 0;
 
   // Checksums the slots and makes them matchable, without waiting. The slots, which this lease must
   // have reserved, must not change any more. Dropped without a word if their session is gone or the

@@ -17,11 +17,17 @@ tl::unexpected<Status> not_understood() {
   return error(StatusCode::internal, "terraced gave an answer that makes no sense");
 }
 
-Result<Match> read_match(protocol::Space::MatchResults::Reader answer, std::size_t keys) {
+Result<Match> read_match(protocol::Space::MatchResults::Reader answer, std::size_t keys,
+                         std::uint32_t block_tokens) {
   const auto states = unpack<std::uint8_t>(answer.getStates());
   Match match;
   match.matched_blocks = answer.getMatchedBlocks();
-  match.partial_tokens = answer.getPartialTokens();
+  if (answer.getPartialTokens() > 0) {
+    const auto key = protocol::unpack_key(answer.getPartialKey());
+    if (!key || answer.getPartialTokens() >= block_tokens) return not_understood();
+    match.partial_tokens = answer.getPartialTokens();
+    match.partial_key = *key;
+  }
   match.load_time = std::chrono::nanoseconds(answer.getLoadNs());
   if (!states || states->size() != keys || match.matched_blocks > keys) return not_understood();
   match.blocks.reserve(keys);
@@ -100,18 +106,23 @@ void RemoteSpace::match(std::span<const BlockKey> keys, std::span<const Token> t
   });
   if (!wanted) return;
   link_->add(request.send().then(
-      [answer, count = keys.size()](auto&& response) { answer(read_match(response, count)); },
+      [answer, count = keys.size(), block_tokens = descriptor_.block_tokens](auto&& response) {
+        answer(read_match(response, count, block_tokens));
+      },
       [answer](kj::Exception&& e) { answer(error(to_status(e))); }));
 }
 
 void RemoteSpace::acquire(LeaseId lease, WireLease wire, std::span<const BlockKey> keys,
-                          double prefill_tokens_per_second,
+                          const AcquireOptions& options,
                           Answer<std::vector<AcquiredBlock>> answer) {
   if (link_ == nullptr) return;
   auto request = remote_.acquireRequest(request_size(keys.size_bytes()));
   if (!answer.call().while_wanted([&] { request.setKeys(pack(keys)); })) return;
   request.setLease(wire);
-  request.setPrefillTokensPerSecond(prefill_tokens_per_second);
+  request.setPrefillTokensPerSecond(options.prefill_tokens_per_second);
+  request.setPartialTokens(options.partial_tokens);
+  request.setWaitMs(static_cast<std::uint32_t>(
+      std::clamp<std::chrono::milliseconds::rep>(options.wait.count(), 0, UINT32_MAX)));
   leases_[lease].wires.push_back(wire);
   link_->add(request.send().then(
       [answer, arena = link_->arena(), bytes = descriptor_.block_bytes, most = keys.size()](
@@ -120,24 +131,34 @@ void RemoteSpace::acquire(LeaseId lease, WireLease wire, std::span<const BlockKe
 }
 
 void RemoteSpace::reserve(LeaseId lease, WireLease wire, std::span<const BlockKey> keys,
-                          std::size_t unnamed, Answer<std::vector<Slot>> answer) {
+                          std::size_t unnamed, bool unless_taken,
+                          Answer<std::optional<std::vector<Slot>>> answer) {
   if (link_ == nullptr) return;
   auto request = remote_.reserveRequest(request_size(keys.size_bytes()));
   if (!answer.call().while_wanted([&] { request.setKeys(pack(keys)); })) return;
   request.setLease(wire);
   request.setUnnamed(static_cast<std::uint32_t>(unnamed));
+  request.setUnlessTaken(unless_taken);
   leases_[lease].wires.push_back(wire);
   link_->add(request.send().then(
       [weak = weak_from_this(), answer, lease, wire, arena = link_->arena(),
        most = keys.size() + unnamed](auto&& response) {
         const auto self = weak.lock();
         if (!self) return;
+        if (response.getTaken()) {
+          answer(std::optional<std::vector<Slot>>());
+          return;
+        }
         auto slots = read_slots(response.getSlots(), arena, self->descriptor_.block_bytes, most);
         const auto held = self->leases_.find(lease);
         if (slots && held != self->leases_.end() &&
             std::ranges::count(held->second.wires, wire) > 0)
           for (const Slot& slot : *slots) held->second.reserved[slot.offset] = wire;
-        answer(std::move(slots));
+        if (slots) {
+          answer(std::optional(std::move(*slots)));
+        } else {
+          answer(error(slots.error()));
+        }
       },
       [answer](kj::Exception&& e) { answer(error(to_status(e))); }));
 }

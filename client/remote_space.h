@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -31,9 +32,10 @@ class RemoteSpace : public std::enable_shared_from_this<RemoteSpace> {
 
   void match(std::span<const BlockKey> keys, std::span<const Token> tokens, Answer<Match> answer);
   void acquire(LeaseId lease, WireLease wire, std::span<const BlockKey> keys,
-               double prefill_tokens_per_second, Answer<std::vector<AcquiredBlock>> answer);
+               const AcquireOptions& options, Answer<std::vector<AcquiredBlock>> answer);
+  // Answers with no slots at all only if `unless_taken`, and then maybe.
   void reserve(LeaseId lease, WireLease wire, std::span<const BlockKey> keys, std::size_t unnamed,
-               Answer<std::vector<Slot>> answer);
+               bool unless_taken, Answer<std::optional<std::vector<Slot>>> answer);
   // Nobody waits any more for the acquire or reserve of this number.
   void give_up(LeaseId lease, WireLease wire);
 

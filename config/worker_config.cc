@@ -17,6 +17,7 @@ Result<WorkerConfig> load_worker_config(const std::optional<std::filesystem::pat
   options.text("model", config.model);
   read_socket_path(options, config.socket_path);
   options.flag("cache", config.cache);
+  options.integer("single_flight_wait_ms", config.single_flight_wait_ms, 0, 60'000);
   options.choice("compute", config.compute,
                  {{"bf16", WorkerCompute::bf16}, {"f32", WorkerCompute::f32}});
   options.choice("kv", config.kv, {{"bf16", KvDtype::bf16}, {"f32", KvDtype::f32}});

@@ -25,9 +25,10 @@ struct SamplingOptions {
 };
 
 struct WorkerConfig {
-  std::string model;        // a GGUF file; empty: must come from the command line
-  std::string socket_path;  // default_socket_path() unless set
-  bool cache = true;        // false: serve without the daemon
+  std::string model;                   // a GGUF file; empty: must come from the command line
+  std::string socket_path;             // default_socket_path() unless set
+  bool cache = true;                   // false: serve without the daemon
+  int single_flight_wait_ms = 10'000;  // for what another worker computes; 0: not at all
   WorkerCompute compute = WorkerCompute::bf16;
   KvDtype kv = KvDtype::bf16;
   WorkerIsa isa = WorkerIsa::automatic;

@@ -20,7 +20,7 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("terrace::protocol");
 
 # Raised when an old client and a new daemon (or the other way round) would misread each other.
-const protocolVersion :UInt32 = 1;
+const protocolVersion :UInt32 = 2;
 
 struct DaemonInfo {
   bootId @0 :Text;
@@ -100,16 +100,23 @@ interface Space {
   match @0 (keys :Data, tokens :Data)
       -> (states :Data, matchedBlocks :UInt32, partialTokens :UInt32, partialKey :Data, loadNs :UInt64);
   # Metadata only; counts as no use. tokens are those of the whole prompt, or none. states holds one
-  # entry a key, pending included. partialKey is empty unless partialTokens > 0.
+  # entry a key, pending included. partialKey is empty unless partialTokens > 0: the block that
+  # shares so many leading tokens with the first missing one, fewer than blockTokens.
 
-  acquire @1 (lease :UInt64, keys :Data, prefillTokensPerSecond :Float64, deviceIndex :UInt16)
+  acquire @1 (lease :UInt64, keys :Data, prefillTokensPerSecond :Float64, deviceIndex :UInt16,
+              partialTokens :UInt32, waitMs :UInt32)
       -> (slots :Data, tiers :Data);
   # Holds the leading run of keys in the device tier, loading what is lower; answers when it is there.
   # The lease's number is the client's choice. A release in the meantime answers with nothing.
+  # partialTokens > 0: the last key is a match's partialKey, wanted for so many tokens.
+  # waitMs > 0: waits so long for keys behind the present run that other sessions are computing
+  # (pending); answers early when nobody else computes the next one any more.
 
-  reserve @2 (lease :UInt64, keys :Data, unnamed :UInt32, deviceIndex :UInt16) -> (slots :Data);
+  reserve @2 (lease :UInt64, keys :Data, unnamed :UInt32, deviceIndex :UInt16, unlessTaken :Bool)
+      -> (slots :Data, taken :Bool);
   # Slots to write to: one a key, then `unnamed` more, or fewer if the arena is full. Their contents
-  # are undefined.
+  # are undefined. unlessTaken: nothing, and taken is set, if the first key has been sealed or another
+  # session is computing it.
 
   seal @3 (lease :UInt64, blocks :List(SealBlock)) -> (outcomes :Data);
   # One byte a block: 0 sealed, 1 duplicate, 2 invalid. The bytes must not change any more.

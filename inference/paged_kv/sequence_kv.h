@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@
 
 namespace terrace::inference {
 
-// What of a prompt need not be computed.
+// What of a prompt need not be computed: whole blocks, read in place, and the first tokens of one
+// more, copied.
 struct PrefixHit {
   std::size_t cached_tokens = 0;
   std::array<std::size_t, tier_count> tokens_by_tier{};  // by the tier where match found them
@@ -34,6 +36,9 @@ struct SequenceCacheOptions {
   // How fast this worker computes a prompt; 0 if not known yet. What loads slower is computed
   // instead.
   double prefill_tokens_per_second = 0;
+  // How long, beyond the budget, to wait in all for what another worker is computing right now, and
+  // never longer than computing it here takes; 0: compute it as well.
+  std::chrono::nanoseconds single_flight_wait{0};
   // Told, at most once a sequence, why the cache was of no use.
   std::function<void(const Status&)> on_failure;
 };
@@ -46,8 +51,9 @@ class SequenceKv {
   SequenceKv(const SequenceKv&) = delete;
   SequenceKv& operator=(const SequenceKv&) = delete;
 
-  // Finds the cached prefix of `prompt` (never all of it: the last token is always computed) and
-  // takes its blocks. To be called once, first.
+  // Finds the cached prefix of `prompt` (never all of it: the last token is always computed), waits
+  // for what of it another worker is computing, takes its blocks, and reserves the others' places
+  // so that other workers may wait for this one. To be called once, first; then grow_to().
   PrefixHit start(std::span<const Token> prompt);
 
   // Makes blocks for `tokens` tokens in all, zeroed: in the arena while it has room, else private.
@@ -64,9 +70,30 @@ class SequenceKv {
   std::size_t length() const { return tokens_.size(); }
 
  private:
-  // Holds the first `wanted` blocks of the prompt, or fewer if they do not come in time.
-  void take_prefix(const client::Match& match, std::size_t wanted, PrefixHit& hit);
-  void reserve(std::size_t blocks);
+  // A block whose first tokens this sequence shares.
+  struct Partial {
+    client::Slot source;
+    std::uint32_t tokens = 0;
+    Tier from = Tier::device;
+  };
+  enum class Claim { done, taken };
+
+  // Whether the cache may still be asked, and others waited for.
+  bool may_ask() const { return space_ && options_.budget.count() > 0; }
+  bool may_wait() const { return wait_left_ >= std::chrono::milliseconds(1); }
+  std::size_t blocks_for(std::size_t tokens) const {
+    return (tokens + geometry_.block_tokens - 1) / geometry_.block_tokens;
+  }
+  // Holds what is present of the first `usable` blocks of the prompt beyond those held already, and
+  // the partial block behind them if it is the next to be had. False if less came.
+  bool take_present(const client::Match& match, std::size_t usable, PrefixHit& hit);
+  // Waits for the blocks behind those held, which others are computing.
+  void await_others(const client::Match& match, std::size_t usable, PrefixHit& hit);
+  // Slots for `blocks` more. `taken`, and none, if `unless_taken` and the next one is there by now
+  // or computed by somebody else.
+  Claim reserve(std::size_t blocks, bool unless_taken);
+  void take(std::span<const client::AcquiredBlock> blocks, PrefixHit& hit);
+  void copy_partial();
   Status append_private();
   void append(client::Slot slot);
   client::Deadline deadline() const;
@@ -84,6 +111,8 @@ class SequenceKv {
   std::vector<std::byte*> addresses_;  // one a block
   PrivateKv private_;                  // the private blocks, in order
   std::vector<BlockKey> prompt_keys_;
+  std::optional<Partial> partial_;  // until it is copied behind the blocks held
+  std::chrono::nanoseconds wait_left_;
   std::vector<Token> tokens_;    // computed so far
   std::size_t full_blocks_ = 0;  // of tokens_: those whose keys are known to the chain
   BlockKey last_key_;

@@ -43,6 +43,7 @@ Status apply_config_defaults(const std::string& path, const CLI::App& command,
   // Either flag says where the cache is, or that there is none.
   if (command.count("--socket") == 0) set("--no-cache", arguments.engine.use_cache, config->cache);
   set("--socket", arguments.engine.socket_path, config->socket_path);
+  arguments.engine.single_flight_wait = std::chrono::milliseconds(config->single_flight_wait_ms);
   GenerateOptions& generate = arguments.generate;
   set("--max-tokens", generate.max_tokens, static_cast<std::uint32_t>(config->max_tokens));
   set("--temperature", generate.sampling.temperature, config->sampling.temperature);

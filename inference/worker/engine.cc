@@ -123,6 +123,7 @@ SequenceCacheOptions Engine::sequence_cache_options() const {
   if (!client_ || !client_->connected()) return cache;
   cache.budget = client_->request_budget();
   cache.prefill_tokens_per_second = prefill_tokens_per_second_;
+  cache.single_flight_wait = options_.single_flight_wait;
   cache.on_failure = [this](const Status& why) {
     outage_->tell("the cache did not help: " + why.message() + "; going on without it");
   };
@@ -154,14 +155,21 @@ Result<Generation> Engine::generate(std::span<const Token> prompt, const Generat
 
   const auto fresh = prompt.subspan(result.hit.cached_tokens);
   const auto prefill_begin = Steady::now();
-  if (Status status = step(fresh); !status.ok()) return error(std::move(status));
+  // Pass by pass, each of which is sealed: whoever waits for it, or comes now, has it at once.
+  auto rest = fresh;
+  for (; rest.size() > max_pass_tokens; rest = rest.subspan(max_pass_tokens)) {
+    const auto pass = rest.first(max_pass_tokens);
+    if (Status status = step(pass); !status.ok()) return error(std::move(status));
+    kv.computed(pass);
+  }
+  if (Status status = step(rest); !status.ok()) return error(std::move(status));
   const double prefill_ms = milliseconds_since(prefill_begin);
   if (fresh.size() >= min_tokens_for_speed)
     prefill_tokens_per_second_ = static_cast<double>(fresh.size()) * 1000 / prefill_ms;
   Token next = sampler.sample(logits);
   result.ttft_ms = milliseconds_since(begin);
   // Only now: the answer does not wait for checksums.
-  kv.computed(fresh);
+  kv.computed(rest);
 
   const auto decode_begin = Steady::now();
   while (true) {

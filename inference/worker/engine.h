@@ -30,6 +30,8 @@ struct EngineOptions {
   ModelOptions model;
   bool use_cache = true;
   std::string socket_path;  // empty: the client's default
+  // How long to wait for a prefix that another worker is computing; 0: not at all.
+  std::chrono::milliseconds single_flight_wait{10'000};
   // One line about why there is no cache, once an outage; called on the thread that noticed.
   std::function<void(const std::string&)> warn;
 };

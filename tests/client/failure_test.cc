@@ -46,7 +46,7 @@ TEST_F(FailureTest, WithoutADaemonCallsAreRefusedAtOnce) {
   EXPECT_EQ(client->wait_connected(within_budget()).code(), StatusCode::unavailable);
   // With no deadline to speak of: who waits for the daemon hangs here.
   EXPECT_EQ(space->match(keys, tokens, Deadline::max()).error().code(), StatusCode::unavailable);
-  EXPECT_EQ(space->acquire(1, keys, 0, Deadline::max()).error().code(), StatusCode::unavailable);
+  EXPECT_EQ(space->acquire(1, keys, {}, Deadline::max()).error().code(), StatusCode::unavailable);
   EXPECT_EQ(space->reserve(1, keys, 0, Deadline::max()).error().code(), StatusCode::unavailable);
   EXPECT_EQ(space->flush(Deadline::max()).code(), StatusCode::unavailable);
   EXPECT_FALSE(client->connected());
@@ -97,7 +97,7 @@ TEST_F(FailureTest, AStoppedDaemonCostsOneDeadlineAndNothingLeaks) {
   threads.emplace_back(
       [&] { codes[0] = space->match(keys, tokens, within_budget()).error().code(); });
   threads.emplace_back([&] {
-    codes[1] = space->acquire(space->new_lease(), keys, 0, within_budget()).error().code();
+    codes[1] = space->acquire(space->new_lease(), keys, {}, within_budget()).error().code();
   });
   threads.emplace_back([&] {
     codes[2] = space->reserve(space->new_lease(), {}, 5, within_budget()).error().code();
@@ -189,7 +189,7 @@ TEST_F(FailureTest, WhatWasSealedSurvivesAnOrderlyRestart) {
     const auto match = space->match(keys, tokens, soon());
     return match && match->blocks == std::vector(keys.size(), BlockState::disk);
   }));
-  const auto blocks = space->acquire(space->new_lease(), keys, 0, soon());
+  const auto blocks = space->acquire(space->new_lease(), keys, {}, soon());
   ASSERT_TRUE(blocks.has_value()) << blocks.error().message();
   ASSERT_EQ(blocks->size(), keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -1,13 +1,15 @@
-// lease_holder SOCKET [--drop-connection]: reserves five slots and holds them until it is killed.
-// For tests of what the daemon does then.
+// lease_holder SOCKET [--drop-connection | --key HEX]: reserves five slots, or one under a key, and
+// holds them until it is killed. For tests of what the daemon does then.
 #include <capnp/rpc-twoparty.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
+#include <string>
 
 #include "client/link.h"
+#include "core/bytes.h"
 #include "protocol/descriptor.h"
+#include "protocol/packed.h"
 
 int main(int argc, char** argv) {
   using namespace terrace;
@@ -23,9 +25,19 @@ int main(int argc, char** argv) {
   protocol::write_descriptor(descriptor, open.initDescriptor());
   auto reserve = open.send().getSpace().reserveRequest();
   reserve.setLease(1);
-  reserve.setUnnamed(5);
-  if (reserve.send().wait(io.waitScope).getSlots().size() != 5 * sizeof(std::uint64_t)) return 1;
-  if (argc > 2 && std::strcmp(argv[2], "--drop-connection") == 0) link = nullptr;
+  const std::string option = argc > 2 ? argv[2] : "";
+  std::uint32_t slots = 5;
+  if (option == "--key" && argc > 3) {
+    BlockKey key;
+    if (!from_hex(argv[3], key.bytes)) return 2;
+    reserve.setKeys(protocol::pack(key));
+    slots = 1;
+  } else {
+    reserve.setUnnamed(slots);
+  }
+  if (reserve.send().wait(io.waitScope).getSlots().size() != slots * sizeof(std::uint64_t))
+    return 1;
+  if (option == "--drop-connection") link = nullptr;
   std::puts("holding");
   std::fflush(stdout);
   for (;;) ::pause();

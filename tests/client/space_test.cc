@@ -29,7 +29,7 @@ TEST_F(SpaceTest, WhatWasSealedIsMatchedAndAcquired) {
                                   [](BlockState state) { return state == BlockState::device; }));
 
   const LeaseId lease = space->new_lease();
-  const auto blocks = space->acquire(lease, keys, 0, soon());
+  const auto blocks = space->acquire(lease, keys, {}, soon());
   ASSERT_TRUE(blocks.has_value()) << blocks.error().message();
   ASSERT_EQ(blocks->size(), keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -80,8 +80,8 @@ TEST_F(SpaceTest, TwoClientsShareABlockWithoutACopy) {
   const auto tokens = prompt(4);
   const auto keys = keys_of(*written, tokens);
   store(*written, tokens);
-  const auto one = written->acquire(written->new_lease(), keys, 0, soon());
-  const auto other = read->acquire(read->new_lease(), keys, 0, soon());
+  const auto one = written->acquire(written->new_lease(), keys, {}, soon());
+  const auto other = read->acquire(read->new_lease(), keys, {}, soon());
   ASSERT_TRUE(one.has_value() && other.has_value());
   ASSERT_EQ(one->size(), keys.size());
   ASSERT_EQ(other->size(), keys.size());
@@ -163,7 +163,7 @@ TEST_F(SpaceTest, ManyThreadsMayCallAtOnce) {
         store(*space, tokens);
         const auto keys = keys_of(*space, tokens);
         const LeaseId lease = space->new_lease();
-        const auto blocks = space->acquire(lease, keys, 0, soon());
+        const auto blocks = space->acquire(lease, keys, {}, soon());
         if (blocks && blocks->size() == keys.size() && holds((*blocks)[3].slot, keys[3])) ++right;
         space->release(lease);
       }

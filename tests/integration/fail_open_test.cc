@@ -89,7 +89,8 @@ TEST_F(FailOpen, AStoppedDaemonCostsABoundedTime) {
   std::size_t cached = 0;
   while (cached == 0 && std::chrono::steady_clock::now() < deadline)
     cached = generate(*engine, prompt, 2).hit.cached_tokens;
-  EXPECT_EQ(cached, 96u);
+  // Three blocks, and of the one that the answer filled all of the prompt but its last token.
+  EXPECT_EQ(cached, 99u);
 }
 
 TEST_F(FailOpen, AWorkerStartsBesideAStoppedDaemon) {

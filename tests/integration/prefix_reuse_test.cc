@@ -35,6 +35,36 @@ TEST_P(PrefixReuse, LogitsAreTheSameBitsFromEveryTier) {
   EXPECT_TRUE(same_bits(again.logits, without.logits));
 }
 
+// The first tokens of a block that goes on differently are copied out of it, wherever it lies.
+TEST_P(PrefixReuse, LogitsAreTheSameBitsBehindTheFirstTokensOfABlock) {
+  auto daemon = start_daemon();
+  auto engine = load_connected_engine(GetParam());
+  const auto stored = random_prompt(160, 1);
+  logits_of(*engine, engine->space(), stored);
+  const auto differing_from = [&](std::size_t at) {
+    auto prompt = stored;
+    for (std::size_t i = at; i < prompt.size(); ++i) prompt[i] = (prompt[i] + 1) % 300;
+    return prompt;
+  };
+  const auto check = [&](std::size_t shared, Tier tier) {
+    const auto prompt = differing_from(shared);
+    const auto plain = logits_of(*engine, nullptr, prompt);
+    const auto cached = logits_of(*engine, engine->space(), prompt);
+    EXPECT_EQ(cached.hit.cached_tokens, shared);
+    EXPECT_EQ(from_tier(cached.hit, tier), shared);
+    EXPECT_TRUE(same_bits(cached.logits, plain.logits)) << shared;
+    // What it computed behind them and sealed is right as well.
+    const auto again = logits_of(*engine, engine->space(), prompt);
+    EXPECT_EQ(again.hit.cached_tokens, 159u);
+    EXPECT_TRUE(same_bits(again.logits, plain.logits)) << shared;
+  };
+  for (const std::size_t shared : {1u, 20u, 31u, 65u, 94u}) check(shared, Tier::device);
+  ASSERT_EQ(daemon->stop(), 0) << daemon->log();
+  daemon = start_daemon();
+  ASSERT_TRUE(wait_connected(*engine));
+  check(107, Tier::disk);
+}
+
 INSTANTIATE_TEST_SUITE_P(Computes, PrefixReuse, ::testing::Values(Compute::bf16, Compute::f32),
                          [](const auto& instance) {
                            return std::string(to_string(instance.param));
@@ -51,7 +81,7 @@ TEST_F(PrefixReuseTest, AnotherQuestionOnTheSamePrefixHits) {
   engine->flush_cache(patience);
   const auto plain = logits_of(*engine, nullptr, second);
   const auto cached = logits_of(*engine, engine->space(), second);
-  EXPECT_EQ(cached.hit.cached_tokens, 128u);
+  EXPECT_EQ(cached.hit.cached_tokens, 150u);
   EXPECT_TRUE(same_bits(cached.logits, plain.logits));
 }
 
@@ -78,8 +108,22 @@ TEST_F(PrefixReuseTest, AtLeastOneTokenOfAFullyCachedPromptIsComputed) {
   const auto first = generate(*engine, prompt);
   engine->flush_cache(patience);
   const auto second = generate(*engine, prompt);
-  EXPECT_EQ(second.hit.cached_tokens, 96u);
+  EXPECT_EQ(second.hit.cached_tokens, 127u);
   EXPECT_EQ(second.token_ids, first.token_ids);
+}
+
+TEST_F(PrefixReuseTest, APromptShorterThanABlockHitsTheFirstTokensOfOne) {
+  const auto daemon = start_daemon();
+  auto engine = load_connected_engine();
+  const auto stored = random_prompt(40, 12);
+  logits_of(*engine, engine->space(), stored);
+  const auto prompt = std::vector<Token>(stored.begin(), stored.begin() + 20);
+  const auto plain = logits_of(*engine, nullptr, prompt);
+  const auto cached = logits_of(*engine, engine->space(), prompt);
+  EXPECT_EQ(cached.hit.cached_tokens, 19u);
+  EXPECT_TRUE(same_bits(cached.logits, plain.logits));
+  // A prompt of one token has nothing that need not be computed.
+  EXPECT_EQ(logits_of(*engine, engine->space(), {stored.data(), 1}).hit.cached_tokens, 0u);
 }
 
 TEST_F(PrefixReuseTest, AnotherWorkerHitsWhatTheFirstComputed) {

@@ -101,9 +101,11 @@ class WorkerFixture : public ::testing::Test {
     std::vector<float> logits;
     PrefixHit hit;
   };
-  static Answer logits_of(Engine& engine, client::Space* space, std::span<const Token> prompt) {
+  static Answer logits_of(Engine& engine, client::Space* space, std::span<const Token> prompt,
+                          std::chrono::nanoseconds single_flight_wait = {}) {
     SequenceCacheOptions options;
     options.budget = patience;
+    options.single_flight_wait = single_flight_wait;
     SequenceKv kv(engine.model().kv_geometry(), space, options);
     Answer answer;
     answer.hit = kv.start(prompt);
