@@ -92,6 +92,7 @@ class StagedDisk final : public DiskTier {
   std::vector<SpaceDescriptor> take_recovered_spaces() override {
     return disk_->take_recovered_spaces();
   }
+  std::vector<DiskNote> take_recovered_notes() override { return disk_->take_recovered_notes(); }
   void add_space(const SpaceDescriptor& space) override { disk_->add_space(space); }
   void write(DiskWrite request) override;
   void read(DiskRead request) override;
@@ -99,6 +100,7 @@ class StagedDisk final : public DiskTier {
   void touch(std::span<const BlockKey> keys, std::uint64_t recency) override {
     disk_->touch(keys, recency);
   }
+  void set_note(DiskNote note) override { disk_->set_note(std::move(note)); }
   void flush(Ticket ticket) override;
   void take_completions(std::vector<DiskCompletion>& out) override;
   void set_notify(std::function<void()> notify) override;

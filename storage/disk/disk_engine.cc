@@ -144,6 +144,8 @@ void DiskEngine::accept(DiskRequest request) {
     enter(key, {std::move(request), number});
   } else if (auto* touched = std::get_if<TouchRequest>(&request)) {
     touch(*touched);
+  } else if (auto* note = std::get_if<DiskNote>(&request)) {
+    pending_notes_[std::move(note->name)] = std::move(note->value);
   } else if (auto* flush = std::get_if<FlushRequest>(&request)) {
     flushes_.push_back({flush->ticket, number});
   } else if (auto* space = std::get_if<SpaceDescriptor>(&request)) {
@@ -253,7 +255,8 @@ bool DiskEngine::idle() const {
   if (!nothing_under_way) return false;
   if (retry_commit_ns_ != 0) return true;  // it was tried; the next start finds the blocks again
   return stored_writes_.empty() && synced_writes_.empty() && uncommitted_.empty() &&
-         erasing_.empty() && pending_recency_.empty() && to_clear_.empty() && !window_.named();
+         erasing_.empty() && pending_recency_.empty() && pending_notes_.empty() &&
+         to_clear_.empty() && !window_.named();
 }
 
 std::optional<std::int64_t> DiskEngine::wait_ns() const {
@@ -263,6 +266,7 @@ std::optional<std::int64_t> DiskEngine::wait_ns() const {
   if (!erasing_.empty()) at(erasing_due_ns_);
   if (!uncommitted_.empty()) at(uncommitted_due_ns_);
   if (!pending_recency_.empty()) at(recency_due_ns_);
+  if (!pending_notes_.empty()) at(retry_commit_ns_);
   if (!due) return std::nullopt;
   return std::max<std::int64_t>(0, std::max(*due, retry_commit_ns_) - world_.clock->monotonic_ns());
 }

@@ -47,8 +47,8 @@ struct TouchRequest {
 struct FlushRequest {
   Ticket ticket = 0;
 };
-using DiskRequest =
-    std::variant<SpaceDescriptor, DiskWrite, DiskRead, EraseRequest, TouchRequest, FlushRequest>;
+using DiskRequest = std::variant<SpaceDescriptor, DiskWrite, DiskRead, EraseRequest, TouchRequest,
+                                 DiskNote, FlushRequest>;
 
 class DiskEngine {
  public:
@@ -155,6 +155,7 @@ class DiskEngine {
     std::vector<StoredWrite> acknowledged;  // already
     std::vector<Erasing> erases;
     std::vector<std::pair<BlockKey, std::uint64_t>> recency;
+    std::map<std::string, std::string> notes;
     std::vector<PendingFlush> flushes;
   };
   void erase_now(const BlockKey& key, const Extent& extent, std::optional<std::uint64_t> number);
@@ -206,6 +207,7 @@ class DiskEngine {
   std::vector<Erasing> erasing_;
   std::int64_t erasing_due_ns_ = 0;  // of the oldest of them
   std::unordered_map<BlockKey, std::uint64_t> pending_recency_;
+  std::map<std::string, std::string> pending_notes_;
   std::int64_t recency_due_ns_ = 0;  // of the oldest of them
   std::int64_t retry_commit_ns_ = 0;
   std::optional<CommitGroup> committing_;

@@ -39,6 +39,7 @@ bool DiskEngine::commit_is_due() const {
   if (now < retry_commit_ns_) return false;
   if (stopping_)
     return !erasing_.empty() || !uncommitted_.empty() || !pending_recency_.empty() ||
+           !pending_notes_.empty() ||
            (window_.named() && idle_writes_.size() == write_operations_.size() && !syncing_ &&
             stored_writes_.empty());
   // A flush waits for the erases before it.
@@ -49,7 +50,7 @@ bool DiskEngine::commit_is_due() const {
       (now >= uncommitted_due_ns_ || uncommitted_.size() >= max_commit_blocks ||
        window_.is_low(allocator_)))
     return true;
-  return !pending_recency_.empty() && now >= recency_due_ns_;
+  return !pending_notes_.empty() || (!pending_recency_.empty() && now >= recency_due_ns_);
 }
 
 void DiskEngine::maybe_start_commit() {
@@ -77,12 +78,14 @@ void DiskEngine::maybe_start_commit() {
   std::erase_if(group.acknowledged, is_erased);
   std::erase_if(uncommitted_, is_erased);
   take_recency(group);
+  group.notes = std::exchange(pending_notes_, {});
 
   IndexBatch batch;
   for (const Erasing& erase : group.erases) batch.deletes.push_back(erase.key);
   for (const StoredWrite& write : group.acknowledged) batch.puts.push_back(write.entry);
   for (const StoredWrite& write : group.writes) batch.puts.push_back(write.entry);
   batch.recency = group.recency;
+  batch.notes.assign(group.notes.begin(), group.notes.end());
   batch.window = next_window();
   commit_thread_->post([this, batch = std::move(batch)](unsigned) {
     const Status status = batch.empty() ? Status() : index_->commit(batch, options_.fsync);
@@ -164,6 +167,8 @@ void DiskEngine::commit_failed(CommitGroup group, const Status& status) {
   // An erased block's room must not be used again while the index may still name it.
   erasing_.insert(erasing_.begin(), group.erases.begin(), group.erases.end());
   for (const auto& [key, recency] : group.recency) note_recency(key, recency);
+  pending_notes_.merge(group.notes);  // keeps what was told since
+  pending_notes_.merge(group.notes);  // keeps what was told since
   for (const PendingFlush& flush : group.flushes) complete({flush.ticket, status, 0, 0});
   fail_flushes(status);
   // Nobody waits on an index that does not work.

@@ -23,17 +23,19 @@ Result<std::unique_ptr<DiskStore>> DiskStore::open(const DiskOptions& options, D
   if (!opened) return error(opened.error());
   auto blocks = std::move(opened->blocks);
   auto spaces = opened->spaces;
+  auto notes = std::move(opened->notes);
   auto engine =
       std::make_unique<DiskEngine>(options, std::move(world), std::move(*ring), std::move(*opened));
   return std::unique_ptr<DiskStore>(
-      new DiskStore(std::move(engine), std::move(blocks), std::move(spaces)));
+      new DiskStore(std::move(engine), std::move(blocks), std::move(spaces), std::move(notes)));
 }
 
 DiskStore::DiskStore(std::unique_ptr<DiskEngine> engine, std::vector<RecoveredBlock> blocks,
-                     std::vector<SpaceDescriptor> spaces)
+                     std::vector<SpaceDescriptor> spaces, std::vector<DiskNote> notes)
     : engine_(std::move(engine)),
       recovered_blocks_(std::move(blocks)),
-      recovered_spaces_(std::move(spaces)) {}
+      recovered_spaces_(std::move(spaces)),
+      recovered_notes_(std::move(notes)) {}
 
 DiskStore::~DiskStore() = default;
 
@@ -43,6 +45,9 @@ std::vector<RecoveredBlock> DiskStore::take_recovered_blocks() {
 std::vector<SpaceDescriptor> DiskStore::take_recovered_spaces() {
   return std::exchange(recovered_spaces_, {});
 }
+std::vector<DiskNote> DiskStore::take_recovered_notes() {
+  return std::exchange(recovered_notes_, {});
+}
 void DiskStore::add_space(const SpaceDescriptor& space) { engine_->submit(space); }
 void DiskStore::write(DiskWrite request) { engine_->submit(std::move(request)); }
 void DiskStore::read(DiskRead request) { engine_->submit(std::move(request)); }
@@ -50,6 +55,7 @@ void DiskStore::erase(const BlockKey& key) { engine_->submit(EraseRequest{key});
 void DiskStore::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
   engine_->submit(TouchRequest{{keys.begin(), keys.end()}, recency});
 }
+void DiskStore::set_note(DiskNote note) { engine_->submit(std::move(note)); }
 void DiskStore::flush(Ticket ticket) { engine_->submit(FlushRequest{ticket}); }
 void DiskStore::take_completions(std::vector<DiskCompletion>& out) {
   engine_->take_completions(out);

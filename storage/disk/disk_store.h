@@ -24,11 +24,13 @@ class DiskStore final : public DiskTier {
 
   std::vector<RecoveredBlock> take_recovered_blocks() override;
   std::vector<SpaceDescriptor> take_recovered_spaces() override;
+  std::vector<DiskNote> take_recovered_notes() override;
   void add_space(const SpaceDescriptor& space) override;
   void write(DiskWrite request) override;
   void read(DiskRead request) override;
   void erase(const BlockKey& key) override;
   void touch(std::span<const BlockKey> keys, std::uint64_t recency) override;
+  void set_note(DiskNote note) override;
   void flush(Ticket ticket) override;
   void take_completions(std::vector<DiskCompletion>& out) override;
   void set_notify(std::function<void()> notify) override;
@@ -40,11 +42,12 @@ class DiskStore final : public DiskTier {
 
  private:
   explicit DiskStore(std::unique_ptr<DiskEngine> engine, std::vector<RecoveredBlock> blocks,
-                     std::vector<SpaceDescriptor> spaces);
+                     std::vector<SpaceDescriptor> spaces, std::vector<DiskNote> notes);
 
   std::unique_ptr<DiskEngine> engine_;
   std::vector<RecoveredBlock> recovered_blocks_;
   std::vector<SpaceDescriptor> recovered_spaces_;
+  std::vector<DiskNote> recovered_notes_;
 };
 
 }  // namespace terrace::storage

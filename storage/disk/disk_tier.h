@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/block_key.h"
@@ -58,6 +59,12 @@ struct DiskCompletion {
   std::uint64_t disk_bytes = 0;        // writes: what the block now takes of the capacity
 };
 
+// A small fact that the cache keeps across restarts beside its blocks, such as a pin.
+struct DiskNote {
+  std::string name;
+  std::string value;
+};
+
 struct DiskUsage {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t used_bytes = 0;  // what blocks take, padding and headers included
@@ -74,6 +81,8 @@ class DiskTier {
   // reported). Moves the lists out: the second call returns nothing.
   virtual std::vector<RecoveredBlock> take_recovered_blocks() = 0;
   virtual std::vector<SpaceDescriptor> take_recovered_spaces() = 0;
+  // Every note, in the order of their names. Likewise moved out.
+  virtual std::vector<DiskNote> take_recovered_notes() = 0;
 
   // Makes a space known before its first block is written; durable together with that block.
   virtual void add_space(const SpaceDescriptor& space) = 0;
@@ -84,7 +93,10 @@ class DiskTier {
   virtual void erase(const BlockKey& key) = 0;
   // Tells how recently blocks were used. Written in batches, lost by at most a second at a crash.
   virtual void touch(std::span<const BlockKey> keys, std::uint64_t recency) = 0;
-  // Completes when everything asked for before is durable, recency included.
+  // Keeps a note under its name in place of what was there; an empty value removes it. Durable with
+  // the next commit, as fast as a block; lost with the index, as recency is.
+  virtual void set_note(DiskNote note) = 0;
+  // Completes when everything asked for before is durable, recency and notes included.
   virtual void flush(Ticket ticket) = 0;
 
   // Moves the completions that have arrived to the end of `out`.

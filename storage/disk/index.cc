@@ -24,7 +24,7 @@ namespace terrace::storage {
 
 namespace {
 
-constexpr char block_prefix = 'b', recency_prefix = 'r';
+constexpr char block_prefix = 'b', recency_prefix = 'r', note_prefix = 'n';
 constexpr const char* version_key = "mversion";
 constexpr const char* window_key = "mwindow";
 constexpr std::size_t write_buffer_bytes = 16 * mib;  // what a start after a crash replays
@@ -206,6 +206,12 @@ class Index::Impl {
       changes.Put(prefixed(recency_prefix, key), rocksdb::Slice(value.data(), value.size()));
     }
     if (batch.window) changes.Put(window_key, encode_extents(*batch.window));
+    for (const auto& [name, value] : batch.notes) {
+      if (value.empty())
+        changes.Delete(note_prefix + name);
+      else
+        changes.Put(note_prefix + name, value);
+    }
     rocksdb::WriteOptions options;
     options.sync = sync;
     const rocksdb::Status written = database_->Write(options, &changes);
@@ -255,6 +261,16 @@ class Index::Impl {
     return extents;
   }
 
+  Result<std::vector<std::pair<std::string, std::string>>> notes() const {
+    std::vector<std::pair<std::string, std::string>> found;
+    const std::unique_ptr<rocksdb::Iterator> at(database_->NewIterator(rocksdb::ReadOptions()));
+    const rocksdb::Slice prefix(&note_prefix, 1);
+    for (at->Seek(prefix); at->Valid() && at->key().starts_with(prefix); at->Next())
+      found.emplace_back(at->key().ToString().substr(1), at->value().ToString());
+    if (!at->status().ok()) return error(to_status(at->status(), "could not read the index"));
+    return found;
+  }
+
   Status flush() {
     if (!database_) return {};
     return to_status(database_->Flush(rocksdb::FlushOptions()), "could not write the index");
@@ -294,6 +310,9 @@ Status Index::scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) 
   return impl_->scan(visit);
 }
 Result<std::vector<Extent>> Index::window() const { return impl_->window(); }
+Result<std::vector<std::pair<std::string, std::string>>> Index::notes() const {
+  return impl_->notes();
+}
 Status Index::flush() { return impl_->flush(); }
 
 }  // namespace terrace::storage

@@ -1,5 +1,5 @@
 // Which block lies where, durably: a wrapper of RocksDB. Everything in it can be rebuilt from the
-// records, except recency. Keys and values are drawn in docs/disk_format.md.
+// records, except recency and notes. Keys and values are drawn in docs/disk_format.md.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,17 @@ struct IndexEntry {
   std::uint64_t sequence = 0;  // grows with every entry ever written: the newer of two wins
 };
 
-// Deletes take effect first, then puts, then recency.
+// Deletes take effect first, then puts, then recency and notes (an empty value removes one).
 struct IndexBatch {
   std::vector<BlockKey> deletes;
   std::vector<IndexEntry> puts;
   std::vector<std::pair<BlockKey, std::uint64_t>> recency;
   std::optional<std::vector<Extent>> window;  // takes the place of the one before
+  std::vector<std::pair<std::string, std::string>> notes;
 
-  bool empty() const { return deletes.empty() && puts.empty() && recency.empty() && !window; }
+  bool empty() const {
+    return deletes.empty() && puts.empty() && recency.empty() && !window && notes.empty();
+  }
 };
 
 // One thread at a time.
@@ -64,6 +67,8 @@ class Index {
 
   // The window as last committed: where records may lie that have no entry yet (write_window.h).
   Result<std::vector<Extent>> window() const;
+  // Every note as {name, value}, in the order of their names. corruption if they cannot be read.
+  Result<std::vector<std::pair<std::string, std::string>>> notes() const;
 
   // Writes the memtable out, so that the next start has no log to replay.
   Status flush();

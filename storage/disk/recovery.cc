@@ -176,12 +176,14 @@ Result<std::vector<Indexed>> open_index(const std::string& path, Files& files, O
     store.index = std::move(*index);
     auto entries = scan(*store.index);
     const auto window = store.index->window();
-    if (entries && window) {
+    auto notes = store.index->notes();
+    if (entries && window && notes) {
       if (Status added = add_uncommitted(*window, files, store, *entries); !added.ok())
         return error(added);
+      for (auto& [name, value] : *notes) store.notes.push_back({std::move(name), std::move(value)});
       return entries;
     }
-    problem = entries ? window.error() : entries.error();
+    problem = !entries ? entries.error() : !window ? window.error() : notes.error();
   } else {
     problem = index.error();
   }

@@ -34,6 +34,7 @@ struct OpenedStore {
   std::unordered_map<BlockKey, LocatedBlock> located;
   std::vector<RecoveredBlock> blocks;
   std::vector<SpaceDescriptor> spaces;
+  std::vector<DiskNote> notes;
   std::uint64_t next_sequence = 1;
 };
 

@@ -40,6 +40,8 @@ class StalledDisk final : public storage::DiskTier {
   void read(storage::DiskRead) override {}
   void erase(const BlockKey&) override {}
   void touch(std::span<const BlockKey>, std::uint64_t) override {}
+  std::vector<storage::DiskNote> take_recovered_notes() override { return {}; }
+  void set_note(storage::DiskNote) override {}
   void flush(storage::Ticket) override {}
   void take_completions(std::vector<storage::DiskCompletion>&) override {}
   void set_notify(std::function<void()>) override {}

@@ -236,6 +236,7 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
     EXPECT_EQ(harness->read(block).code(), StatusCode::not_found);
     EXPECT_TRUE(harness->read(kept[0]).ok());
     harness->store().erase(kept[0].key);
+    harness->store().set_note({"told", "while it failed"});
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
     // An index that cannot even be opened says nothing against the payload.
     const std::string current = options_.directory + "/index/CURRENT";
@@ -256,6 +257,7 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
   const auto harness = open();
   EXPECT_EQ(harness->store().take_recovered_blocks().size(), kept.size());
   for (const TestBlock& one : kept) EXPECT_TRUE(harness->read(one).ok());
+  EXPECT_EQ(harness->store().take_recovered_notes().size(), 1u);
 }
 
 // What was acknowledged is found through the write window.

@@ -165,6 +165,31 @@ TEST_F(DiskRecoveryTest, ACorruptIndexIsRebuilt) {
   expect_all_there(blocks);
 }
 
+TEST_F(DiskRecoveryTest, NotesAreKeptAcrossARestartAndLostWithTheIndex) {
+  {
+    const auto harness = open();
+    EXPECT_TRUE(harness->store().take_recovered_notes().empty());
+    harness->store().set_note({"b", "old"});
+    harness->store().set_note({"a", std::string(70'000, 'x')});
+    harness->store().set_note({"gone", "soon"});
+    ASSERT_TRUE(harness->flush().status.ok());
+    harness->store().set_note({"b", "new"});
+    harness->store().set_note({"gone", ""});
+  }
+  {
+    const auto harness = open();
+    const auto notes = harness->store().take_recovered_notes();
+    ASSERT_EQ(notes.size(), 2u);
+    EXPECT_EQ(notes[0].name, "a");
+    EXPECT_EQ(notes[0].value, std::string(70'000, 'x'));
+    EXPECT_EQ(notes[1].name, "b");
+    EXPECT_EQ(notes[1].value, "new");
+    EXPECT_TRUE(harness->store().take_recovered_notes().empty());
+  }
+  fs::remove_all(options_.directory + "/index");
+  EXPECT_TRUE(open()->store().take_recovered_notes().empty());
+}
+
 TEST_F(DiskRecoveryTest, ErasedBlocksDoNotComeBackByARebuild) {
   const auto blocks = write_blocks(6);
   {

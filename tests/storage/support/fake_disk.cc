@@ -46,6 +46,19 @@ void FakeDisk::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
       found->second.recency = recency;
 }
 
+std::vector<DiskNote> FakeDisk::take_recovered_notes() {
+  std::vector<DiskNote> notes;
+  for (const auto& [name, value] : contents_.notes) notes.push_back({name, value});
+  return notes;
+}
+
+void FakeDisk::set_note(DiskNote note) {
+  if (note.value.empty())
+    contents_.notes.erase(note.name);
+  else
+    contents_.notes[note.name] = std::move(note.value);
+}
+
 void FakeDisk::flush(Ticket ticket) { requests_.push_back({.kind = Kind::flush, .flush = ticket}); }
 
 void FakeDisk::take_completions(std::vector<DiskCompletion>& out) {

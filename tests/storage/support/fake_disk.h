@@ -25,6 +25,7 @@ struct FakeDiskContents {
   std::uint64_t capacity_bytes = 1 << 20;
   std::map<BlockKey, FakeRecord> records;
   std::vector<SpaceDescriptor> spaces;
+  std::map<std::string, std::string> notes;
 
   static std::uint64_t disk_bytes(const FakeRecord& record) { return record.payload.size() + 4096; }
   std::uint64_t used_bytes() const;
@@ -50,6 +51,8 @@ class FakeDisk final : public DiskTier {
   void read(DiskRead request) override;
   void erase(const BlockKey& key) override;
   void touch(std::span<const BlockKey> keys, std::uint64_t recency) override;
+  std::vector<DiskNote> take_recovered_notes() override;
+  void set_note(DiskNote note) override;
   void flush(Ticket ticket) override;
   void take_completions(std::vector<DiskCompletion>& out) override;
   void set_notify(std::function<void()> notify) override { notify_ = std::move(notify); }
