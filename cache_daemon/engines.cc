@@ -21,12 +21,30 @@ storage::DeviceVerify device_verify(config::DeviceVerify verify) {
   return storage::DeviceVerify::always;
 }
 
+storage::WritePolicy write_policy(config::WritePolicy policy) {
+  switch (policy) {
+    case config::WritePolicy::behind:
+      return storage::WritePolicy::behind;
+    case config::WritePolicy::on_evict:
+      return storage::WritePolicy::on_evict;
+    case config::WritePolicy::on_second_use:
+      return storage::WritePolicy::on_second_use;
+  }
+  return storage::WritePolicy::behind;
+}
+
 storage::CacheOptions cache_options(const config::DaemonConfig& config) {
   storage::CacheOptions options;
   options.device_capacity_bytes = config.device.capacity_bytes;
   // The emulated device is host memory: a host tier beside it would only take twice as much.
   options.host_capacity_bytes = config.host.capacity_bytes.value_or(0);
   options.slab_bytes = config.arena.slab_bytes;
+  options.clean_low_fraction = config.arena.clean_low;
+  options.clean_fraction = config.arena.clean_high;
+  options.host_write = write_policy(config.host.write);
+  options.disk_write = write_policy(config.disk.write);
+  options.write_behind_hour_bytes = config.disk.write_behind_hour_bytes;
+  options.write_behind_day_bytes = config.disk.write_behind_day_bytes;
   options.device_verify = device_verify(config.device.verify);
   return options;
 }

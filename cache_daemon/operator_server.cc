@@ -68,6 +68,9 @@ std::string stats_json(const Context& context) {
                              {"waiting_acquires", stats.waiting_acquires},
                              {"awaited_blocks", stats.awaited_blocks},
                              {"expired_waits", stats.expired_waits},
+                             {"declined_writes", stats.declined_writes},
+                             {"disk_hour_bytes", stats.disk_hour_bytes},
+                             {"disk_day_bytes", stats.disk_day_bytes},
                              {"spaces", stats.spaces},
                              {"tiers", tiers}};
   return json.dump();

@@ -21,6 +21,13 @@ std::uint64_t physical_memory_bytes() {
   return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
 }
 
+void read_write_policy(OptionReader& options, std::string_view key, WritePolicy& policy) {
+  options.choice(key, policy,
+                 {{"behind", WritePolicy::behind},
+                  {"on_evict", WritePolicy::on_evict},
+                  {"on_second_use", WritePolicy::on_second_use}});
+}
+
 void read_tiers(OptionReader& options, DaemonConfig& config) {
   const std::uint64_t memory = physical_memory_bytes();
   options.bytes("arena.slab", config.arena.slab_bytes, min_slab_bytes, max_slab_bytes);
@@ -30,8 +37,17 @@ void read_tiers(OptionReader& options, DaemonConfig& config) {
                   {"first_use", DeviceVerify::first_use},
                   {"always", DeviceVerify::always}});
   options.bytes_or_auto("host.capacity", config.host.capacity_bytes, 0, memory);
+  read_write_policy(options, "host.write", config.host.write);
+  options.number("arena.clean_low", config.arena.clean_low, 0, 1);
+  options.number("arena.clean_high", config.arena.clean_high, 0, 1);
+  if (config.arena.clean_low > config.arena.clean_high)
+    options.problem("arena.clean_low", "found more than arena.clean_high, expected at most that");
   options.flag("disk.enabled", config.disk.enabled);
   options.bytes("disk.capacity", config.disk.capacity_bytes, 1 * mib, max_disk_bytes);
+  read_write_policy(options, "disk.write", config.disk.write);
+  options.bytes("disk.write_behind_per_hour", config.disk.write_behind_hour_bytes, 0,
+                max_disk_bytes);
+  options.bytes("disk.write_behind_per_day", config.disk.write_behind_day_bytes, 0, max_disk_bytes);
   options.choice("disk.codec", config.disk.codec,
                  {{"raw", DiskCodec::raw}, {"zstd", DiskCodec::zstd}});
   options.integer("disk.zstd_level", config.disk.zstd_level, 1, 19);

@@ -17,6 +17,9 @@ namespace terrace::config {
 // When a sealed block of the device arena, which workers can write to, is checked against its
 // checksum.
 enum class DeviceVerify { never, first_use, always };
+// When a block is copied to a lower tier: once it is sealed, ahead of its eviction from above, or
+// when it is used a second time.
+enum class WritePolicy { behind, on_evict, on_second_use };
 enum class DiskCodec { raw, zstd };
 // `automatic`: io_uring where the kernel allows it, else threads.
 enum class DiskRing { automatic, io_uring, threads };
@@ -31,15 +34,23 @@ struct HostOptions {
   // Nothing ("auto"): 1 GiB beside a device with memory of its own, no host tier where device
   // memory is host memory. 0: no host tier.
   std::optional<std::uint64_t> capacity_bytes;
+  WritePolicy write = WritePolicy::on_evict;
 };
 
 struct ArenaOptions {
   std::uint64_t slab_bytes = 64 * mib;
+  // Fractions of an arena that can be had without I/O: copying down starts below the low one and
+  // ends at the high one.
+  double clean_low = 0.05, clean_high = 0.1;
 };
 
 struct DiskOptions {
   bool enabled = true;
   std::uint64_t capacity_bytes = 8 * gib;
+  WritePolicy write = WritePolicy::behind;
+  // What may be written in an hour and a day of UTC before `behind` acts as on_second_use; 0: no
+  // limit.
+  std::uint64_t write_behind_hour_bytes = 64 * gib, write_behind_day_bytes = 256 * gib;
   DiskCodec codec = DiskCodec::raw;
   int zstd_level = 1;
   DiskRing ring = DiskRing::automatic;

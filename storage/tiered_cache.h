@@ -39,12 +39,27 @@ class StagedDisk;
 // checksum. first_use: once, unless a write to disk has checked it already.
 enum class DeviceVerify { never, first_use, always };
 
+// When a block is copied to a lower tier.
+enum class WritePolicy : std::uint8_t {
+  behind,         // as soon as it is sealed
+  on_evict,       // ahead of its eviction from the tier above
+  on_second_use,  // when it is acquired after it was sealed
+};
+
 struct CacheOptions {
   std::uint64_t device_capacity_bytes = 0;  // 0: no device tier until attach_device()
   std::uint64_t host_capacity_bytes = 0;    // 0: no host tier
   std::uint64_t slab_bytes = 64ull << 20;   // arenas are handed to spaces in slabs of this size
-  // Demotion starts when fewer than this fraction of an arena's slots could be had without I/O.
+  // Blocks are copied down ahead of need: from when fewer than the low fraction of an arena's slots
+  // could be had without I/O until the high one could.
+  double clean_low_fraction = 0.05;
   double clean_fraction = 0.1;
+  WritePolicy host_write = WritePolicy::on_evict;
+  WritePolicy disk_write = WritePolicy::behind;
+  // What may be written to disk in an hour and in a day of UTC before `behind` acts as
+  // on_second_use; 0: no limit. What is used twice is written whatever was spent, and counts.
+  std::uint64_t write_behind_hour_bytes = 0;
+  std::uint64_t write_behind_day_bytes = 0;
   DeviceVerify device_verify = DeviceVerify::first_use;
 };
 
@@ -123,6 +138,11 @@ struct CacheStats {
   std::uint64_t waiting_acquires = 0;  // for keys that others are computing
   std::uint64_t awaited_blocks = 0;    // that came while somebody waited for them
   std::uint64_t expired_waits = 0;     // that ended at their limit
+  // Sealed blocks that were not written to disk at once because they were used only once: by
+  // on_second_use, or past the budget of `behind`.
+  std::uint64_t declined_writes = 0;
+  // What was written to disk in this hour and this day of UTC.
+  std::uint64_t disk_hour_bytes = 0, disk_day_bytes = 0;
 };
 
 struct BlockInfo {

@@ -74,14 +74,15 @@ std::uint64_t SlabArena::free_slots(std::uint64_t slot_bytes) const {
   std::uint64_t free = 0;
   if (const auto found = sizes_.find(slot_bytes); found != sizes_.end())
     free = found->second.slots - found->second.used;
-  for (const std::uint32_t index : unassigned_) free += slabs_[index].bytes / slot_bytes;
-  return free;
+  if (unassigned_.empty()) return free;
+  const bool last_is_free = slabs_.back().slot_bytes == 0;
+  return free + (unassigned_.size() - last_is_free) * (slab_bytes_ / slot_bytes) +
+         (last_is_free ? slabs_.back().bytes / slot_bytes : 0);
 }
 
 std::uint64_t SlabArena::total_slots(std::uint64_t slot_bytes) const {
-  std::uint64_t total = 0;
-  for (const Slab& slab : slabs_) total += slab.bytes / slot_bytes;
-  return total;
+  if (slabs_.empty()) return 0;
+  return (slabs_.size() - 1) * (slab_bytes_ / slot_bytes) + slabs_.back().bytes / slot_bytes;
 }
 
 void SlabArena::add_to_list(Size& size, std::uint32_t slab) {

@@ -75,7 +75,7 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
     await_others(id, acquisition, keys.subspan(run.size()));
   }
   if (acquisition.finished()) finished_.push_back(id);
-  demote_ahead();
+  copy_ahead();
   deliver_finished();
 }
 

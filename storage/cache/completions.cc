@@ -14,7 +14,8 @@ TieredCache::Impl::Impl(const CacheOptions& options, Accelerator& accelerator,
       clock_(clock),
       device_(Tier::device, std::move(device), options.slab_bytes, catalog_.slots()),
       candidates_(host != nullptr, disk_ != nullptr,
-                  [](Tier tier) { return std::make_unique<LruPolicy>(tier); }) {
+                  [](Tier tier) { return std::make_unique<LruPolicy>(tier); }),
+      write_budget_(options.write_behind_hour_bytes, options.write_behind_day_bytes) {
   if (host) host_.emplace(Tier::host, std::move(host), options.slab_bytes, catalog_.slots());
   tiers_here_.push_back(Tier::device);
   if (host_) tiers_here_.push_back(Tier::host);
@@ -105,21 +106,22 @@ void TieredCache::Impl::run_completions() {
   }
   pump_loads();
   deliver_finished();
+  copy_ahead();
   pump_writes();
-  demote_ahead();
   // A flush that failed is asked for again by tick(), not at once.
 }
 
 void TieredCache::Impl::tick() {
   run_deadlines();
   pump_loads();
+  copy_ahead();
   pump_writes();
   evict_disk_ahead();
-  demote_ahead();
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (now_ns - recency_flushed_ns_ >= recency_flush_ns) {
     flush_recency(max_touches_a_turn);
     if (touched_.empty()) recency_flushed_ns_ = now_ns;
+    save_write_budget();
   }
   continue_drain();
   deliver_finished();

@@ -16,12 +16,16 @@ void TieredCache::Impl::drain(std::function<void()> done) {
   // The most valuable first, since the caller may not wait for all. This reads every block, once.
   std::vector<Block*> dirty;
   catalog_.index().visit_from(BlockKey{}, [&](Block& block) {
-    block.write_queued = false;
+    if (block.write_queued) {
+      block.write_queued = false;
+      refresh(block);
+    }
     if (block.disk == DiskCopy::none && (block.in_device() || block.in_host()))
       dirty.push_back(&block);
     return true;
   });
   write_queue_.clear();
+  queued_write_bytes_ = 0;
   std::ranges::sort(dirty, [](const Block* a, const Block* b) {
     return a->recency != b->recency ? a->recency > b->recency : a->depth < b->depth;
   });
@@ -37,6 +41,7 @@ std::size_t TieredCache::Impl::drain_blocks_left() const {
 void TieredCache::Impl::continue_drain() {
   if (!drained_ || drain_flushing_ || drain_blocks_left() > 0) return;
   flush_recency(touched_.size());
+  save_write_budget();
   drain_flushing_ = true;
   disk_->flush(new_ticket({}));
 }

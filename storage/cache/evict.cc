@@ -29,7 +29,9 @@ Slot* TieredCache::Impl::take_slot(ArenaTier& arena, const SpaceEntry& space,
   for (std::size_t evicted = 0; evicted <= max_evictions_a_turn; ++evicted) {
     if (Slot* slot = arena.allocate(space)) return slot;
     Block* victim = next_victim();
-    if (!victim && disk_failing()) victim = candidates_.next(tier, Candidate::dirty);
+    if (!victim && disk_failing())
+      victim = candidates_.earlier(candidates_.next(tier, Candidate::dirty),
+                                   candidates_.next(tier, Candidate::queued));
     if (!victim) return nullptr;
     evict(*victim, tier);
   }

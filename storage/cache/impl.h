@@ -19,6 +19,7 @@
 #include "storage/cache/arena_tier.h"
 #include "storage/cache/flights.h"
 #include "storage/cache/load_rate.h"
+#include "storage/cache/write_budget.h"
 #include "storage/catalog/catalog.h"
 #include "storage/policy/candidates.h"
 #include "storage/policy/lru_policy.h"
@@ -45,6 +46,8 @@ constexpr std::size_t max_evictions_a_turn = 256;
 constexpr std::size_t max_touches_a_turn = 4096;
 // Eviction keeps this part of the disk free, so that a write need not wait for one.
 constexpr double disk_free_fraction = 0.02;
+// The name of the DiskNote that keeps what was spent of the budget of writes.
+constexpr const char* write_budget_note = "write_budget";
 
 class TieredCache::Impl {
  public:
@@ -247,6 +250,16 @@ class TieredCache::Impl {
   // `known_reachable` saves the walk to the first block that reachability costs while there are
   // holes.
   void queue_write(Block& block, bool known_reachable = false);
+  void push_write(Block& block);
+  // At most what its record takes.
+  std::uint64_t write_bytes(const Block& block) const {
+    return space_of(block).slot_bytes + record_header_bytes;
+  }
+  // Decides what becomes of a block that was just sealed: a copy below at once, when it leaves, or
+  // when it is used again.
+  void admit_sealed(Block& block);
+  bool may_write_behind(const Block& block) const;
+  void save_write_budget();
   void pump_writes();
   void start_write(Block& block, Slot& source);
   void finish_write(const Operation& operation, const DiskCompletion& completion);
@@ -255,7 +268,16 @@ class TieredCache::Impl {
   void flush_recency(std::size_t limit);
 
   // demote.cc
-  void demote_ahead();
+  // Whether to go on making room in an arena, of whose `total` slots of a size `clean` could be had
+  // without I/O: from below the low mark on until the high mark is reached.
+  bool short_of_clean(Tier tier, std::uint32_t size_class, std::uint64_t clean,
+                      std::uint64_t total);
+  void copy_ahead();
+  void copy_sealed_to_host();
+  void demote_ahead(std::uint32_t size_class);
+  // False if the host has no place for it.
+  bool demote(Block& block);
+  void write_ahead(ArenaTier& arena, std::uint32_t size_class);
   void finish_demotion(const Operation& operation, const Status& status, std::uint64_t checksum);
 
   // drain.cc
@@ -294,9 +316,17 @@ class TieredCache::Impl {
   std::size_t disk_reads_in_flight_ = 0;
   LoadRate disk_rate_, host_rate_;
 
-  std::deque<BlockKey> write_queue_;  // heads before tails
+  struct QueuedWrite {
+    BlockKey key;
+    std::uint64_t bytes = 0;
+  };
+  std::deque<QueuedWrite> write_queue_;  // heads before tails
+  std::uint64_t queued_write_bytes_ = 0;
   std::size_t writes_in_flight_ = 0;
   std::uint64_t write_bytes_in_flight_ = 0;
+  WriteBudget write_budget_;
+  bool write_budget_changed_ = false;
+  std::uint64_t declined_writes_ = 0;
   std::uint64_t disk_bytes_ = 0;      // of copies there and of writes under way
   std::uint32_t write_failures_ = 0;  // in a row
   std::int64_t write_not_before_ns_ = 0;
@@ -304,6 +334,8 @@ class TieredCache::Impl {
   std::vector<BlockKey> touched_;
   std::int64_t recency_flushed_ns_ = 0;
 
+  std::array<std::vector<bool>, local_tiers> making_room_;  // by size class
+  std::deque<BlockKey> to_host_;  // sealed, where the host's policy is `behind`
   std::size_t demotions_in_flight_ = 0;
   std::uint32_t demotion_failures_ = 0;
   std::int64_t demote_not_before_ns_ = 0;

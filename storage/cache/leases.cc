@@ -35,7 +35,7 @@ void TieredCache::Impl::end_session(SessionId session) {
   sessions_.erase(session);
   const std::vector<Slot*> quarantined(quarantined_.begin(), quarantined_.end());
   for (Slot* slot : quarantined) free_if_out_of_reach(*slot);
-  demote_ahead();
+  copy_ahead();
   tell_waiting();
 }
 
@@ -52,7 +52,7 @@ void TieredCache::Impl::drop_acquisition(std::uint64_t id) {
 
 void TieredCache::Impl::release(SessionId session, LeaseId lease) {
   drop_lease(session, lease);
-  demote_ahead();
+  copy_ahead();
   tell_waiting();
 }
 
@@ -102,7 +102,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
     lease.slots.push_back(slot);
     offsets.push_back(slot->offset);
   }
-  demote_ahead();
+  copy_ahead();
   return offsets;
 }
 

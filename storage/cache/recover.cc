@@ -14,6 +14,8 @@ Status TieredCache::Impl::attach_device(std::unique_ptr<DeviceMemory> memory) {
 
 void TieredCache::Impl::recover() {
   if (!disk_) return;
+  for (const DiskNote& note : disk_->take_recovered_notes())
+    if (note.name == write_budget_note) write_budget_.restore(note.value);
   std::vector<RecoveredBlock> blocks = disk_->take_recovered_blocks();
   std::unordered_map<BlockKey, std::vector<std::size_t>> by_parent;
   std::unordered_set<BlockKey> with_blocks;

@@ -15,7 +15,7 @@ void TieredCache::Impl::touch(Block& block, std::uint64_t recency) {
   }
   if (block.disk_declined) {
     block.disk_declined = false;
-    queue_write(block);
+    if (options_.disk_write != WritePolicy::on_evict) queue_write(block);
   }
   refresh(block);
 }

@@ -50,15 +50,14 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       set_disk(*block, DiskCopy::none, 0);
     }
     touch(*block, recency);
-    // Its parent is reachable, as was checked above, and it is present.
-    queue_write(*block, true);
+    admit_sealed(*block);
     // What only device and host have below a hole was not written: after a crash it would be lost.
     if (healed) {
       for (Block* child : block->children) {
         if (!child->present()) continue;
         child->disk_declined = false;
         refresh(*child);
-        queue_write(*child, true);
+        if (options_.disk_write != WritePolicy::on_evict) queue_write(*child, true);
       }
     }
     // Also who waits for it under the reservation of another slot.
@@ -66,8 +65,8 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     last_sealed = block;
     outcomes[i] = SealOutcome::sealed;
   }
+  copy_ahead();
   pump_writes();
-  demote_ahead();
   tell_waiting();
   return outcomes;
 }

@@ -1,4 +1,5 @@
-// Writing to disk what only device and host hold: as soon as it is sealed, heads before tails.
+// Writing to disk what only device and host hold: as soon as it is sealed, when it is used again,
+// or ahead of its eviction, as the policy says; heads before tails.
 #include <algorithm>
 
 #include "storage/cache/impl.h"
@@ -15,11 +16,44 @@ void TieredCache::Impl::queue_write(Block& block, bool known_reachable) {
        one = one->parent)
     chain.push_back(one);
   for (auto one = chain.rbegin(); one != chain.rend(); ++one) {
-    (*one)->write_queued = true;
     (*one)->disk_declined = false;
-    refresh(**one);
-    write_queue_.push_back((*one)->key);
+    push_write(**one);
   }
+}
+
+void TieredCache::Impl::push_write(Block& block) {
+  block.write_queued = true;
+  refresh(block);
+  write_queue_.push_back({block.key, write_bytes(block)});
+  queued_write_bytes_ += write_queue_.back().bytes;
+}
+
+bool TieredCache::Impl::may_write_behind(const Block& block) const {
+  const std::uint64_t on_their_way = queued_write_bytes_ + write_bytes_in_flight_;
+  return write_budget_.allows(clock_.unix_ms(), on_their_way + write_bytes(block));
+}
+
+void TieredCache::Impl::admit_sealed(Block& block) {
+  if (host_ && options_.host_write == WritePolicy::behind) to_host_.push_back(block.key);
+  if (host_ && options_.host_write == WritePolicy::on_second_use) {
+    block.host_declined = true;
+    refresh(block);
+  }
+  if (!disk_ || block.disk != DiskCopy::none || block.write_queued ||
+      options_.disk_write == WritePolicy::on_evict)
+    return;
+  // It is reachable, or it could not have been sealed. What has descendants was used before: it
+  // closes a hole, which a restart would open again.
+  if (!block.children.empty() ||
+      (options_.disk_write == WritePolicy::behind && may_write_behind(block)))
+    return queue_write(block, true);
+  ++declined_writes_;
+  decline_disk(block);
+}
+
+void TieredCache::Impl::save_write_budget() {
+  if (disk_ && std::exchange(write_budget_changed_, false))
+    disk_->set_note({write_budget_note, write_budget_.save()});
 }
 
 void TieredCache::Impl::pump_writes() {
@@ -31,20 +65,23 @@ void TieredCache::Impl::pump_writes() {
     if (now_ns < write_not_before_ns_ || writes_in_flight_ >= max_disk_writes_in_flight ||
         write_bytes_in_flight_ >= max_disk_write_bytes_in_flight)
       return;
-    const BlockKey key = write_queue_.front();
+    const QueuedWrite entry = write_queue_.front();
     write_queue_.pop_front();
-    Block* block = catalog_.find(key);
+    queued_write_bytes_ -= entry.bytes;
+    Block* block = catalog_.find(entry.key);
     if (!block || !block->write_queued) continue;
     Slot* source = block->in_device() ? block->device.get()
                    : block->in_host() ? block->host.get()
                                       : nullptr;
     if (block->disk != DiskCopy::none || !source) {
       block->write_queued = false;
+      refresh(*block);
       continue;
     }
     if (Block* parent = block->parent; parent && parent->disk == DiskCopy::none) {
       if (parent->write_queued) {
-        write_queue_.push_back(key);
+        write_queue_.push_back(entry);
+        queued_write_bytes_ += entry.bytes;
         continue;
       }
       // The parent was declined, is a hole, or its write turned out to be impossible. The block
@@ -54,7 +91,7 @@ void TieredCache::Impl::pump_writes() {
       continue;
     }
     block->write_queued = false;
-    const std::uint64_t bytes = space_of(*block).slot_bytes + record_header_bytes;
+    const std::uint64_t bytes = entry.bytes;
     if (bytes > disk_->usage().capacity_bytes) {
       // No eviction would make room for it.
       decline_disk(*block);
@@ -71,7 +108,9 @@ void TieredCache::Impl::pump_writes() {
         continue;
       }
       block->write_queued = true;
-      write_queue_.push_front(key);
+      refresh(*block);
+      write_queue_.push_front(entry);
+      queued_write_bytes_ += entry.bytes;
       return;
     }
     set_disk(*block, DiskCopy::writing, bytes);
@@ -82,7 +121,7 @@ void TieredCache::Impl::pump_writes() {
 void TieredCache::Impl::start_write(Block& block, Slot& source) {
   begin_use(source);
   ++writes_in_flight_;
-  write_bytes_in_flight_ += space_of(block).slot_bytes;
+  write_bytes_in_flight_ += write_bytes(block);
   DiskWrite request;
   request.ticket = new_ticket({Operation::Kind::write, &block, &source, nullptr});
   request.space = space_of(block).digest;
@@ -99,9 +138,13 @@ void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompl
   Block& block = *operation.block;
   Slot& source = *operation.slot;
   --writes_in_flight_;
-  write_bytes_in_flight_ -= space_of(block).slot_bytes;
+  write_bytes_in_flight_ -= write_bytes(block);
   const std::uint64_t wanted = block.disk_bytes;
   const StatusCode code = completion.status.code();
+  if (code != StatusCode::corruption && code != StatusCode::no_space) {
+    write_budget_.spend(clock_.unix_ms(), code == StatusCode::ok ? completion.disk_bytes : wanted);
+    write_budget_changed_ = write_budget_.limited();
+  }
   if (code == StatusCode::ok) {
     write_failures_ = no_space_answers_ = 0;
     ++counters(source.tier).demotions;
@@ -143,10 +186,7 @@ void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompl
         first_retry_ns << std::min<std::uint32_t>(write_failures_ - 1, 16), longest_retry_ns);
     write_not_before_ns_ = clock_.monotonic_ns() + wait_ns;
   }
-  if (!kept->write_queued) {
-    kept->write_queued = true;
-    write_queue_.push_back(kept->key);
-  }
+  if (!kept->write_queued) push_write(*kept);
 }
 
 void TieredCache::Impl::decline_disk(Block& block) {

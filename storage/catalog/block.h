@@ -62,9 +62,10 @@ enum class Candidate : std::uint8_t {
   settled,    // may go: what should be kept of it is further down already
   droppable,  // may go without I/O, but a nearer tier than the one that has it would like it
   dirty,      // the last copy: to be copied down first, and dropped only where that cannot be
+  queued,     // as dirty, and waits for its write to the disk already
   anchored,   // as dirty, but not to be dropped: others are reachable only through it
 };
-constexpr std::size_t candidate_kinds = 5;
+constexpr std::size_t candidate_kinds = 6;
 
 // The tiers that this cache moves blocks between.
 constexpr std::size_t local_tiers = 3;

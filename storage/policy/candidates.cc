@@ -33,6 +33,7 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
       return Candidate::no;
   }
   if (block.on_disk()) return Candidate::settled;
+  if (disk_wants_it && block.write_queued) return needed ? Candidate::no : Candidate::queued;
   if (disk_wants_it) return needed ? Candidate::anchored : Candidate::dirty;
   return needed ? Candidate::no : Candidate::settled;
 }

@@ -77,6 +77,12 @@ TEST(DaemonConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->arena.slab_bytes, defaults.arena.slab_bytes);
   EXPECT_EQ(example->disk.enabled, defaults.disk.enabled);
   EXPECT_EQ(example->disk.capacity_bytes, defaults.disk.capacity_bytes);
+  EXPECT_EQ(example->arena.clean_low, defaults.arena.clean_low);
+  EXPECT_EQ(example->arena.clean_high, defaults.arena.clean_high);
+  EXPECT_EQ(example->host.write, defaults.host.write);
+  EXPECT_EQ(example->disk.write, defaults.disk.write);
+  EXPECT_EQ(example->disk.write_behind_hour_bytes, defaults.disk.write_behind_hour_bytes);
+  EXPECT_EQ(example->disk.write_behind_day_bytes, defaults.disk.write_behind_day_bytes);
   EXPECT_EQ(example->disk.codec, defaults.disk.codec);
   EXPECT_EQ(example->disk.zstd_level, defaults.disk.zstd_level);
   EXPECT_EQ(example->disk.ring, defaults.disk.ring);
@@ -95,11 +101,14 @@ data_dir = "/tmp/data"
 request_budget_ms = 50
 drain_deadline_s = 5
 device = {capacity = "128MiB", verify = "always"}
-host.capacity = 134217728
-arena.slab = "1MiB"
+host = {capacity = 134217728, write = "on_second_use"}
+arena = {slab = "1MiB", clean_low = 0.2, clean_high = 0.25}
 [disk]
 enabled = false
 capacity = "2GiB"
+write = "on_evict"
+write_behind_per_hour = "1GiB"
+write_behind_per_day = 0
 codec = "zstd"
 zstd_level = 3
 ring = "threads"
@@ -124,6 +133,12 @@ level = "debug"
   EXPECT_EQ(config->arena.slab_bytes, 1 * mib);
   EXPECT_FALSE(config->disk.enabled);
   EXPECT_EQ(config->disk.capacity_bytes, 2 * gib);
+  EXPECT_EQ(config->host.write, WritePolicy::on_second_use);
+  EXPECT_EQ(config->arena.clean_low, 0.2);
+  EXPECT_EQ(config->arena.clean_high, 0.25);
+  EXPECT_EQ(config->disk.write, WritePolicy::on_evict);
+  EXPECT_EQ(config->disk.write_behind_hour_bytes, 1 * gib);
+  EXPECT_EQ(config->disk.write_behind_day_bytes, 0u);
   EXPECT_EQ(config->disk.codec, DiskCodec::zstd);
   EXPECT_EQ(config->disk.zstd_level, 3);
   EXPECT_EQ(config->disk.ring, DiskRing::threads);
@@ -133,6 +148,11 @@ level = "debug"
   EXPECT_EQ(config->limits.max_queued_bytes, 1 * mib);
   EXPECT_EQ(config->limits.max_message_bytes, 1 * mib);
   EXPECT_EQ(config->log.level, LogLevel::debug);
+}
+
+TEST(DaemonConfig, MarksAreInOrder) {
+  EXPECT_THAT(message_with({"arena.clean_low=0.2"}),
+              HasSubstr("arena.clean_low: found more than arena.clean_high"));
 }
 
 TEST(DaemonConfig, UnknownKeyNamesFileLineAndWhatWasMeant) {
@@ -191,7 +211,8 @@ TEST(DaemonConfig, OptionsMustAgreeWithEachOther) {
             "test.toml:2: device.capacity: found 128 MiB, expected at least one slab of 256 MiB");
   EXPECT_EQ(message_for("host.capacity = \"1MiB\""),
             "test.toml:1: host.capacity: found 1 MiB, expected 0 or at least one slab of 64 MiB");
-  EXPECT_EQ(message_for("arena.slab = 100000"), "test.toml:1: arena.slab: found 100000, expected a power of two");
+  EXPECT_EQ(message_for("arena.slab = 100000"),
+            "test.toml:1: arena.slab: found 100000, expected a power of two");
 }
 
 TEST(DaemonConfig, HostCapacityCanBeOffAutoOrASize) {

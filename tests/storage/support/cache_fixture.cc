@@ -25,6 +25,12 @@ void CacheFixture::start(const Sizes& sizes) {
   options.host_capacity_bytes = sizes.host_blocks * test_block_bytes;
   options.slab_bytes = sizes.slab_blocks * test_block_bytes;
   options.clean_fraction = sizes.clean_fraction;
+  options.clean_low_fraction =
+      sizes.clean_low_fraction < 0 ? sizes.clean_fraction : sizes.clean_low_fraction;
+  options.host_write = sizes.host_write;
+  options.disk_write = sizes.disk_write;
+  options.write_behind_hour_bytes = sizes.hour_writes * (test_block_bytes + 4096);
+  options.write_behind_day_bytes = sizes.day_writes * (test_block_bytes + 4096);
   options.device_verify = sizes.verify;
   std::unique_ptr<FakeDisk> disk;
   if (sizes.disk_blocks > 0) {

@@ -44,7 +44,11 @@ class CacheFixture : public testing::Test {
     DeviceVerify verify = DeviceVerify::first_use;
     double clean_fraction = 0.25;
     std::size_t slab_blocks = 4;
-    bool host_accessible = true;  // device memory
+    bool host_accessible = true;     // device memory
+    double clean_low_fraction = -1;  // below 0: as clean_fraction
+    WritePolicy host_write = WritePolicy::on_evict;
+    WritePolicy disk_write = WritePolicy::behind;
+    std::size_t hour_writes = 0, day_writes = 0;  // the budget of write-behind, in blocks
   };
 
   static SpaceDescriptor descriptor(const std::string& name = "model",
