@@ -52,6 +52,12 @@ BareFile::~BareFile() {
 
 Result<double> BareFile::read_all_ms() { return transfer_all_ms(false, 0); }
 
+Result<double> BareFile::read_all_GBps() {
+  const auto ms = read_all_ms();
+  if (!ms) return ms;
+  return static_cast<double>(block_bytes_ * blocks_) / *ms / 1e6;
+}
+
 Result<double> BareFile::write_all_ms(std::size_t sync_every) {
   return transfer_all_ms(true, sync_every);
 }

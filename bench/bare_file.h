@@ -24,6 +24,8 @@ class BareFile {
 
   // Milliseconds to read every block once, `depth` in flight, in the order of the file.
   Result<double> read_all_ms();
+  // The same as a rate.
+  Result<double> read_all_GBps();
   // Milliseconds to write every block once and make it durable, `depth` in flight: after each
   // `sync_every` blocks nothing new is started until these are written and an fdatasync of the file
   // is done. 0: one fdatasync, at the end.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "bench/catalog.h"
+#include "bench/codec.h"
 #include "bench/rpc.h"
 #include "bench/throughput.h"
 #include "bench/tiers.h"
@@ -73,6 +74,26 @@ void add_ttft(CLI::App& app, int& status) {
   });
 }
 
+void add_codec(CLI::App& app, int& status) {
+  auto options = std::make_shared<CodecOptions>();
+  CLI::App& command =
+      *app.add_subcommand("codec", "What each codec makes of the KV blocks of a model");
+  inference::add_model_options(command, options->model_path, options->model);
+  command.add_option("--text-file", options->text_file, "What the model reads");
+  command.add_option("--blocks", options->blocks, "How many blocks of it at most")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--repetitions", options->repetitions, "How often each codec is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--zstd-level", options->zstd_level, "Of zstd and planes")
+      ->check(CLI::Range(1, 19))
+      ->capture_default_str();
+  command.add_option("--directory", options->directory, "On the disk to compare with");
+  add_quick(command, options->quick);
+  command.callback([options, &status] { status = run_codec(*options, std::cout, std::cerr); });
+}
+
 void add_tiers(CLI::App& app, int& status) {
   auto options = std::make_shared<TiersOptions>();
   CLI::App& command =
@@ -136,6 +157,7 @@ int main(int argc, char** argv) {
   add_rpc(app, status);
   add_ttft(app, status);
   add_tiers(app, status);
+  add_codec(app, status);
   add_catalog(app, status);
   try {
     app.parse(argc, argv);

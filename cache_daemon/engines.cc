@@ -61,12 +61,24 @@ storage::RingKind ring_kind(config::DiskRing ring) {
   return storage::RingKind::automatic;
 }
 
+Codec disk_codec(config::DiskCodec codec) {
+  switch (codec) {
+    case config::DiskCodec::raw:
+      return Codec::raw;
+    case config::DiskCodec::zstd:
+      return Codec::zstd;
+    case config::DiskCodec::planes:
+      return Codec::planes;
+  }
+  return Codec::raw;
+}
+
 Result<std::unique_ptr<storage::DiskTier>> open_disk(const config::DaemonConfig& config) {
   if (!config.disk.enabled) return nullptr;
   storage::DiskOptions options;
   options.directory = config.data_dir;
   options.capacity_bytes = config.disk.capacity_bytes;
-  options.codec = config.disk.codec == config::DiskCodec::zstd ? Codec::zstd : Codec::raw;
+  options.codec = disk_codec(config.disk.codec);
   options.zstd_level = config.disk.zstd_level;
   options.ring = ring_kind(config.disk.ring);
   auto disk = storage::DiskStore::open(options);

@@ -49,7 +49,7 @@ void read_tiers(OptionReader& options, DaemonConfig& config) {
                 max_disk_bytes);
   options.bytes("disk.write_behind_per_day", config.disk.write_behind_day_bytes, 0, max_disk_bytes);
   options.choice("disk.codec", config.disk.codec,
-                 {{"raw", DiskCodec::raw}, {"zstd", DiskCodec::zstd}});
+                 {{"raw", DiskCodec::raw}, {"zstd", DiskCodec::zstd}, {"planes", DiskCodec::planes}});
   options.integer("disk.zstd_level", config.disk.zstd_level, 1, 19);
   options.choice("disk.ring", config.disk.ring,
                  {{"auto", DiskRing::automatic},

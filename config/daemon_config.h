@@ -20,7 +20,7 @@ enum class DeviceVerify { never, first_use, always };
 // When a block is copied to a lower tier: once it is sealed, ahead of its eviction from above, or
 // when it is used a second time.
 enum class WritePolicy { behind, on_evict, on_second_use };
-enum class DiskCodec { raw, zstd };
+enum class DiskCodec { raw, zstd, planes };
 // `automatic`: io_uring where the kernel allows it, else threads.
 enum class DiskRing { automatic, io_uring, threads };
 enum class LogLevel { trace, debug, info, warning, error };
@@ -51,7 +51,7 @@ struct DiskOptions {
   // What may be written in an hour and a day of UTC before `behind` acts as on_second_use; 0: no
   // limit.
   std::uint64_t write_behind_hour_bytes = 64 * gib, write_behind_day_bytes = 256 * gib;
-  DiskCodec codec = DiskCodec::raw;
+  DiskCodec codec = DiskCodec::planes;
   int zstd_level = 1;
   DiskRing ring = DiskRing::automatic;
 };

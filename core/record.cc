@@ -95,8 +95,7 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
 
   RecordHeader header;
   const auto codec = load_le<std::uint32_t>(from + at_codec);
-  if (codec > static_cast<std::uint32_t>(Codec::zstd))
-    return corrupt("unknown codec " + std::to_string(codec));
+  if (!is_codec(codec)) return corrupt("unknown codec " + std::to_string(codec));
   header.codec = static_cast<Codec>(codec);
   header.payload_bytes = load_le<std::uint64_t>(from + at_payload_bytes);
   header.stored_bytes = load_le<std::uint64_t>(from + at_stored_bytes);

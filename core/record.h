@@ -14,11 +14,16 @@
 namespace terrace {
 
 constexpr std::size_t record_header_bytes = 4096;
-constexpr std::uint32_t record_version = 1;
+constexpr std::uint32_t record_version = 2;
 
-enum class Codec : std::uint32_t { raw = 0, zstd = 1 };
+// How a payload is stored: as it is, as one zstd frame, or as planes of bytes (see
+// storage/codec/plane_codec.h).
+enum class Codec : std::uint32_t { raw = 0, zstd = 1, planes = 2 };
 
-constexpr const char* to_string(Codec codec) { return codec == Codec::raw ? "raw" : "zstd"; }
+constexpr bool is_codec(std::uint32_t number) { return number <= 2; }
+constexpr const char* to_string(Codec codec) {
+  return codec == Codec::raw ? "raw" : codec == Codec::zstd ? "zstd" : "planes";
+}
 
 struct RecordHeader {
   BlockKey space;  // the space's digest

@@ -29,7 +29,7 @@ namespace terrace::storage {
 
 // Named limits.
 constexpr std::size_t max_disk_reads_in_flight = 64;
-constexpr std::size_t max_disk_writes_in_flight = 16;
+constexpr std::size_t max_disk_writes_in_flight = 128;
 constexpr std::uint64_t max_disk_write_bytes_in_flight = 64ull << 20;
 constexpr std::size_t max_host_demotions_in_flight = 16;
 constexpr std::int64_t first_retry_ns = 100'000'000;

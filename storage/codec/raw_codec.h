@@ -8,7 +8,8 @@ namespace terrace::storage {
 class RawCodec final : public PayloadCodec {
  public:
   Codec id() const override { return Codec::raw; }
-  Result<std::size_t> encode(std::span<const std::byte> payload, std::span<std::byte> out) override;
+  Result<std::size_t> encode(std::span<const std::byte> payload, std::size_t element_bytes,
+                             std::span<std::byte> out) override;
   Status decode(std::span<const std::byte> stored, std::span<std::byte> out) override;
 };
 

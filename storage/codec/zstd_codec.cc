@@ -24,7 +24,7 @@ class ZstdCodec final : public PayloadCodec {
 
   Codec id() const override { return Codec::zstd; }
 
-  Result<std::size_t> encode(std::span<const std::byte> payload,
+  Result<std::size_t> encode(std::span<const std::byte> payload, std::size_t,
                              std::span<std::byte> out) override {
     const std::size_t bytes = ZSTD_compressCCtx(compressor_.get(), out.data(), out.size(),
                                                 payload.data(), payload.size(), level_);

@@ -42,7 +42,9 @@ DiskEngine::DiskEngine(const DiskOptions& options, DiskWorld world, std::unique_
   std::memset(zero_page_.data(), 0, extent_unit_bytes);
   zero_iovec_ = {zero_page_.data(), extent_unit_bytes};
   for (unsigned i = 0; i < options_.codec_threads; ++i)
-    codecs_.push_back(make_payload_codec(Codec::zstd, options_.zstd_level));
+    codecs_.push_back({make_payload_codec(Codec::raw, 0),
+                       make_payload_codec(Codec::zstd, options_.zstd_level),
+                       make_payload_codec(Codec::planes, options_.zstd_level)});
   used_bytes_ = allocator_.used_units() * extent_unit_bytes;
   direct_ = data_->direct();
   codec_threads_ = std::make_unique<WorkerThreads>(options_.codec_threads);

@@ -12,6 +12,7 @@
 // rebuild never brings it back), extent free.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -233,7 +234,11 @@ class DiskEngine {
   std::atomic<std::uint64_t> used_bytes_{0}, quarantined_records_{0};
   std::atomic<bool> direct_{true};
 
-  std::vector<std::unique_ptr<PayloadCodec>> codecs_;  // of zstd, one a codec thread
+  // For each codec thread an instance of each codec, by its number.
+  std::vector<std::array<std::unique_ptr<PayloadCodec>, 3>> codecs_;
+  PayloadCodec* codec_of(unsigned worker, Codec codec) const {
+    return codecs_[worker][static_cast<std::size_t>(codec)].get();
+  }
   // Before the disk thread in order of destruction: it posts to them, they to its inbox.
   std::unique_ptr<WorkerThreads> codec_threads_, commit_thread_;
   std::thread thread_;

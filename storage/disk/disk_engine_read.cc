@@ -54,7 +54,7 @@ void DiskEngine::read_arrived(ReadOperation* operation, std::int64_t result) {
   if (header->codec == Codec::raw)
     return finish_read(operation, operation->verify_payload(*header, nullptr));
   codec_threads_->post([this, operation, header = std::move(*header)](unsigned worker) {
-    auto outcome = operation->verify_payload(header, codecs_[worker].get());
+    auto outcome = operation->verify_payload(header, codec_of(worker, header.codec));
     post([this, operation, outcome = std::move(outcome)] { finish_read(operation, outcome); });
   });
 }

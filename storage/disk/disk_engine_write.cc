@@ -64,11 +64,14 @@ void DiskEngine::start_writes() {
     operation->number = waiting.number;
     const std::int64_t now_unix_ms = world_.clock->unix_ms();
     if (options_.codec == Codec::raw) {
-      write_prepared(operation, operation->prepare(nullptr, now_unix_ms));
+      write_prepared(operation, operation->prepare(nullptr, 0, now_unix_ms));
       continue;
     }
-    codec_threads_->post([this, operation, now_unix_ms](unsigned worker) {
-      const Status status = operation->prepare(codecs_[worker].get(), now_unix_ms);
+    const std::size_t element_bytes =
+        element_bytes_of(spaces_.at(operation->request.space).kv_dtype);
+    codec_threads_->post([this, operation, element_bytes, now_unix_ms](unsigned worker) {
+      const Status status =
+          operation->prepare(codec_of(worker, options_.codec), element_bytes, now_unix_ms);
       post([this, operation, status] { write_prepared(operation, status); });
     });
   }

@@ -89,7 +89,8 @@ Result<std::uint64_t> ReadOperation::verify_payload(const RecordHeader& header,
   return checksum;
 }
 
-Status WriteOperation::prepare(PayloadCodec* codec, std::int64_t now_unix_ms) {
+Status WriteOperation::prepare(PayloadCodec* codec, std::size_t element_bytes,
+                               std::int64_t now_unix_ms) {
   const std::span<const std::byte> payload = request.payload;
   header.space = request.space;
   header.key = request.key;
@@ -109,7 +110,8 @@ Status WriteOperation::prepare(PayloadCodec* codec, std::int64_t now_unix_ms) {
   if (codec != nullptr && worth_bytes > 0) {
     if (payload_checksum(payload) != request.payload_checksum) return mismatch();
     buffers.bounce().ensure(worth_bytes);
-    const auto stored = codec->encode(payload, buffers.bounce().span().first(worth_bytes));
+    const auto stored =
+        codec->encode(payload, element_bytes, buffers.bounce().span().first(worth_bytes));
     if (stored) {
       header.codec = codec->id();
       header.stored_bytes = *stored;

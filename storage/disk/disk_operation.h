@@ -79,7 +79,7 @@ struct WriteOperation {
 
   // Verifies the payload, encodes it with `codec` (null: raw) where that saves a page, and fills
   // in the header. corruption if the payload is not what its checksum says. Heavy: any thread.
-  Status prepare(PayloadCodec* codec, std::int64_t now_unix_ms);
+  Status prepare(PayloadCodec* codec, std::size_t element_bytes, std::int64_t now_unix_ms);
   std::uint32_t units() const {
     return static_cast<std::uint32_t>(buffers.bytes() / extent_unit_bytes);
   }

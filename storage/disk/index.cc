@@ -96,8 +96,8 @@ bool decode_entry(std::string_view key, std::string_view value, IndexEntry& entr
   entry.tokens.resize((value.size() - entry_tokens_at) / sizeof(Token));
   if (!entry.tokens.empty())
     std::memcpy(entry.tokens.data(), from + entry_tokens_at, value.size() - entry_tokens_at);
-  return codec <= static_cast<std::uint32_t>(Codec::zstd) && entry.payload_bytes > 0 &&
-         entry.payload_bytes <= max_block_bytes && entry.stored_bytes <= entry.payload_bytes &&
+  return is_codec(codec) && entry.payload_bytes > 0 && entry.payload_bytes <= max_block_bytes &&
+         entry.stored_bytes <= entry.payload_bytes &&
          entry.extent.bytes() ==
              record_header_bytes + round_up(entry.stored_bytes, extent_unit_bytes);
 }

@@ -63,7 +63,7 @@ TEST(RecordHeader, LiesAsTheFormatSays) {
   const RecordHeader header = example();
   const Page page = encoded(header);
   EXPECT_EQ(std::memcmp(page.data(), "TERRBLK\n", 8), 0);
-  EXPECT_EQ(load_le<std::uint32_t>(&page[8]), 1u);
+  EXPECT_EQ(load_le<std::uint32_t>(&page[8]), 2u);
   EXPECT_EQ(load_le<std::uint32_t>(&page[12]), 1u);
   EXPECT_EQ(load_le<std::uint64_t>(&page[16]), header.payload_bytes);
   EXPECT_EQ(load_le<std::uint64_t>(&page[24]), header.stored_bytes);
@@ -89,11 +89,11 @@ TEST(RecordHeader, AnyFlippedBitIsCorruption) {
 
 TEST(RecordHeader, AnotherVersionIsRefusedAndNamed) {
   const Page page =
-      forged(encoded(example()), [](std::byte* at) { store_le<std::uint32_t>(at + 8, 2); });
+      forged(encoded(example()), [](std::byte* at) { store_le<std::uint32_t>(at + 8, 1); });
   const auto header = decode_record_header(page);
   ASSERT_FALSE(header);
   EXPECT_EQ(header.error().code(), StatusCode::failed_precondition);
-  EXPECT_NE(header.error().message().find("version 2"), std::string::npos);
+  EXPECT_NE(header.error().message().find("version 1"), std::string::npos);
 }
 
 TEST(RecordHeader, LengthsThatCannotBeAreCorruption) {

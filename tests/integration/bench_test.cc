@@ -67,6 +67,17 @@ TEST_F(Bench, TtftFindsEveryTierAndTheSameLogits) {
   EXPECT_TRUE(line.value("logits_equal", false));
 }
 
+TEST_F(Bench, CodecGivesBackEveryBlock) {
+  for (const std::string kv : {"bf16", "f32"}) {
+    const json line =
+        last_line({"codec", "--model", model_, "--quick", "--repetitions", "1", "--kv", kv});
+    expect_keys(line, {"bench", "codecs", "default", "fastest_from_disk"});
+    ASSERT_EQ(line.at("codecs").size(), 3u);
+    for (const json& codec : line.at("codecs"))
+      expect_keys(codec, {"name", "ratio", "encode_GBps", "decode_GBps"});
+  }
+}
+
 TEST_F(Bench, TiersCopiesAndReadsBackWhatItWrote) {
   const json line = last_line(
       {"tiers", "--quick", "--megabytes", "8", "--repetitions", "1", "--block-kib", "128,720"});

@@ -156,7 +156,8 @@ TEST_P(DiskCorruptionTest, AFileFoundTooShortLosesOnlyWhatWasInItsTail) {
   EXPECT_TRUE(harness->read(blocks[3]).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Codecs, DiskCorruptionTest, ::testing::Values(Codec::raw, Codec::zstd),
+INSTANTIATE_TEST_SUITE_P(Codecs, DiskCorruptionTest,
+                         ::testing::Values(Codec::raw, Codec::zstd, Codec::planes),
                          [](const auto& variant) { return std::string(to_string(variant.param)); });
 
 }  // namespace

@@ -278,7 +278,7 @@ TEST_F(DiskRecoveryTest, ARebuildRefusesRecordsOfAnotherVersion) {
   const RecordPlace place = find_record(options_.directory, blocks[1].key);
   const auto original = read_range(place.path, place.offset, record_header_bytes);
   auto other = original;
-  store_le<std::uint32_t>(&other[8], 2);
+  store_le<std::uint32_t>(&other[8], 1);
   store_le<std::uint64_t>(&other[4088], xxh3(std::span(other).first(4088)));
   overwrite(place.path, place.offset, other);
   fs::remove_all(options_.directory + "/index");

@@ -197,8 +197,10 @@ TEST_P(DiskStoreTest, AStopDropsWhatWaitsAndItsRecency) {
 INSTANTIATE_TEST_SUITE_P(Variants, DiskStoreTest,
                          ::testing::Values(Variant{RingKind::io_uring, Codec::raw},
                                            Variant{RingKind::io_uring, Codec::zstd},
+                                           Variant{RingKind::io_uring, Codec::planes},
                                            Variant{RingKind::threads, Codec::raw},
-                                           Variant{RingKind::threads, Codec::zstd}),
+                                           Variant{RingKind::threads, Codec::zstd},
+                                           Variant{RingKind::threads, Codec::planes}),
                          variant_name);
 
 class DiskStoreBasics : public ::testing::Test {
@@ -238,7 +240,7 @@ TEST_F(DiskStoreBasics, RefusesASecondOpenerAndNamesTheFirst) {
 }
 
 TEST_F(DiskStoreBasics, StoresNothingIfTheBytesAreNotWhatTheirChecksumSays) {
-  for (const Codec codec : {Codec::raw, Codec::zstd}) {
+  for (const Codec codec : {Codec::raw, Codec::zstd, Codec::planes}) {
     options_.codec = codec;
     const auto harness = open();
     const TestBlock block = test_block(space_, 1, 50'000);
