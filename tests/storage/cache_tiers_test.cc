@@ -23,12 +23,12 @@ TEST_F(CacheTiers, SealedBlocksAreWrittenBehindHeadsFirst) {
 }
 
 TEST_F(CacheTiers, WritesUnderWayAreBounded) {
-  start({.device_blocks = 64});
-  put(prompt(1, 40), 0, 40);
-  EXPECT_EQ(disk_->under_way().size(), 16u);
-  EXPECT_EQ(cache_->drain_blocks_left(), 40u);
+  start({.device_blocks = 160, .disk_blocks = 160});
+  put(prompt(1, 140), 0, 140);
+  EXPECT_EQ(disk_->under_way().size(), 128u);
+  EXPECT_EQ(cache_->drain_blocks_left(), 140u);
   finish_everything();
-  EXPECT_EQ(stats(Tier::disk).blocks, 40u);
+  EXPECT_EQ(stats(Tier::disk).blocks, 140u);
 }
 
 TEST_F(CacheTiers, ACopyWithALowerCopyIsDroppedWithoutIo) {
@@ -339,20 +339,20 @@ TEST_F(CacheTiers, LoadsThatTakeLongerThanComputingAreLeftOut) {
 }
 
 TEST_F(CacheTiers, DrainWritesTheRestAndAcceptsNothingMore) {
-  start({.device_blocks = 64, .disk_blocks = 64});
-  const Prompt cold = prompt(1, 20), hot = prompt(2, 20);
-  put(cold, 0, 20);
+  start({.device_blocks = 200, .disk_blocks = 200});
+  const Prompt cold = prompt(1, 140), hot = prompt(2, 20);
+  put(cold, 0, 140);
   clock_.advance_ms(10);
   put(hot, 0, 20);
   const SessionId session = cache_->open_session();
   const auto slots = cache_->reserve(session, 1, space_, prompt(3, 1).keys, 0);
   bool done = false;
   cache_->drain([&] { done = true; });
-  EXPECT_EQ(cache_->drain_blocks_left(), 40u);
+  EXPECT_EQ(cache_->drain_blocks_left(), 160u);
   EXPECT_TRUE(cache_->reserve(session, 1, space_, prompt(4, 1).keys, 0).empty());
   EXPECT_EQ(seal_one(session, 1, slots[0], prompt(3, 1), 0)[0], SealOutcome::invalid);
-  // 16 writes were under way; then the most recently used come first, heads before tails.
-  for (int i = 0; i < 16; ++i) finish_disk();
+  // 128 writes were under way; then the most recently used come first, heads before tails.
+  for (int i = 0; i < 128; ++i) finish_disk();
   ASSERT_FALSE(disk_->under_way().empty());
   EXPECT_EQ(disk_->under_way()[0].key(), hot.keys[0]);
   EXPECT_EQ(disk_->under_way()[1].key(), hot.keys[1]);
@@ -362,7 +362,7 @@ TEST_F(CacheTiers, DrainWritesTheRestAndAcceptsNothingMore) {
   tick();
   finish_everything();
   EXPECT_TRUE(done);
-  EXPECT_EQ(on_disk_.records.size(), 40u);
+  EXPECT_EQ(on_disk_.records.size(), 160u);
 }
 
 TEST_F(CacheTiers, DrainGoesOnAfterFailures) {
