@@ -46,7 +46,10 @@ kj::Promise<void> SpaceServer::match(MatchContext call) {
   results.setStates(pack(std::span(found.blocks)));
   results.setMatchedBlocks(found.matched_blocks);
   results.setPartialTokens(found.partial_tokens);
-  if (found.partial_tokens > 0) results.setPartialKey(pack(found.partial_key));
+  if (found.partial_tokens > 0) {
+    results.setPartialKey(pack(found.partial_key));
+    results.setPartialTier(static_cast<std::uint8_t>(found.partial_tier));
+  }
   results.setLoadNs(found.load_ns);
   return kj::READY_NOW;
 }

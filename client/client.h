@@ -51,6 +51,7 @@ struct Match {
   // and that block: to be acquired behind the matched run.
   std::uint32_t partial_tokens = 0;
   BlockKey partial_key;
+  Tier partial_tier = Tier::device;  // the highest that has it
   std::chrono::nanoseconds load_time{0};
 };
 

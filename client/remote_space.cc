@@ -24,9 +24,11 @@ Result<Match> read_match(protocol::Space::MatchResults::Reader answer, std::size
   match.matched_blocks = answer.getMatchedBlocks();
   if (answer.getPartialTokens() > 0) {
     const auto key = protocol::unpack_key(answer.getPartialKey());
-    if (!key || answer.getPartialTokens() >= block_tokens) return not_understood();
+    if (!key || answer.getPartialTokens() >= block_tokens || answer.getPartialTier() >= tier_count)
+      return not_understood();
     match.partial_tokens = answer.getPartialTokens();
     match.partial_key = *key;
+    match.partial_tier = static_cast<Tier>(answer.getPartialTier());
   }
   match.load_time = std::chrono::nanoseconds(answer.getLoadNs());
   if (!states || states->size() != keys || match.matched_blocks > keys) return not_understood();

@@ -98,10 +98,12 @@ interface Space {
   # tiers Tier of core/tier.h, a byte each.
 
   match @0 (keys :Data, tokens :Data)
-      -> (states :Data, matchedBlocks :UInt32, partialTokens :UInt32, partialKey :Data, loadNs :UInt64);
+      -> (states :Data, matchedBlocks :UInt32, partialTokens :UInt32, partialKey :Data, loadNs :UInt64,
+          partialTier :UInt8);
   # Metadata only; counts as no use. tokens are those of the whole prompt, or none. states holds one
   # entry a key, pending included. partialKey is empty unless partialTokens > 0: the block that
-  # shares so many leading tokens with the first missing one, fewer than blockTokens.
+  # shares so many leading tokens with the first missing one, fewer than blockTokens; partialTier is
+  # the highest that has it.
 
   acquire @1 (lease :UInt64, keys :Data, prefillTokensPerSecond :Float64, deviceIndex :UInt16,
               partialTokens :UInt32, waitMs :UInt32)

@@ -69,7 +69,8 @@ struct MatchResult {
   std::uint32_t partial_tokens =
       0;                 // leading tokens of the first missing block that some sealed block shares
   BlockKey partial_key;  // that block, if partial_tokens > 0
-  std::uint64_t load_ns = 0;  // estimated time to bring the leading run into the device tier
+  Tier partial_tier = Tier::device;  // the highest that has it
+  std::uint64_t load_ns = 0;         // estimated time to bring the leading run into the device tier
 };
 
 struct AcquireOptions {

@@ -89,11 +89,12 @@ bool SequenceKv::take_present(const client::Match& match, std::size_t usable, Pr
   const bool whole_block_comes =
       present < usable && match.blocks[present] == BlockState::pending && may_wait();
   const bool partial_fits = present == match.matched_blocks && !whole_block_comes;
-  const std::uint32_t partial_tokens = partial_fits ? match.partial_tokens : 0;
+  std::uint32_t partial_tokens = partial_fits ? match.partial_tokens : 0;
   partial_.reset();
   std::size_t in_device = 0;
   while (in_device < present && match.blocks[in_device] == BlockState::device) ++in_device;
-  while (may_ask()) {
+  while (slots_.size() < present || partial_tokens > 0) {
+    if (!may_ask()) return false;
     const std::size_t first = slots_.size();
     const std::size_t count =
         first < in_device ? in_device - first : std::min(blocks_per_load, present - first);
@@ -101,11 +102,12 @@ bool SequenceKv::take_present(const client::Match& match, std::size_t usable, Pr
     options.prefill_tokens_per_second = options_.prefill_tokens_per_second;
     std::vector<BlockKey> keys(prompt_keys_.begin() + static_cast<std::ptrdiff_t>(first),
                                prompt_keys_.begin() + static_cast<std::ptrdiff_t>(first + count));
-    if (partial_tokens > 0 && first + count == present) {
-      keys.push_back(match.partial_key);
-      options.partial_tokens = partial_tokens;
+    // What is in the device tier does not wait for a load.
+    const bool at_once = match.partial_tier == Tier::device || first >= in_device;
+    if (first + count == present && at_once) {
+      options.partial_tokens = std::exchange(partial_tokens, 0);
+      if (options.partial_tokens > 0) keys.push_back(match.partial_key);
     }
-    if (keys.empty()) return true;
     const auto begin = Steady::now();
     leased_ = true;
     const auto acquired = space_->acquire(lease_, keys, options, deadline());
@@ -115,10 +117,9 @@ bool SequenceKv::take_present(const client::Match& match, std::size_t usable, Pr
     take(std::span(*acquired).first(whole), hit);
     if (whole < count) return false;
     if (acquired->size() > count)
-      partial_ = Partial{acquired->back().slot, partial_tokens, acquired->back().from};
-    if (slots_.size() == present) return true;
+      partial_ = Partial{acquired->back().slot, options.partial_tokens, acquired->back().from};
   }
-  return false;
+  return true;
 }
 
 void SequenceKv::await_others(const client::Match& match, std::size_t usable, PrefixHit& hit) {

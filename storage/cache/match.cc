@@ -43,6 +43,7 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
     if (block && shared < block_tokens) {
       result.partial_tokens = shared;
       result.partial_key = block->key;
+      result.partial_tier = block->highest_tier();
     }
   }
   return result;

@@ -130,6 +130,7 @@ TEST_F(SingleFlightTest, ThePartialBlockOfAMatchIsAcquiredBehindItsRun) {
   ASSERT_EQ(match->matched_blocks, 1u);
   EXPECT_EQ(match->partial_tokens, 20u);
   EXPECT_EQ(match->partial_key, keys_[1]);
+  EXPECT_EQ(match->partial_tier, Tier::device);
   const std::vector<BlockKey> keys = {asked_keys[0], match->partial_key};
   const auto blocks = waiting_->acquire(waiting_->new_lease(), keys,
                                         {.partial_tokens = match->partial_tokens}, soon());

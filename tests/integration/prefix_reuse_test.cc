@@ -63,6 +63,13 @@ TEST_P(PrefixReuse, LogitsAreTheSameBitsBehindTheFirstTokensOfABlock) {
   daemon = start_daemon();
   ASSERT_TRUE(wait_connected(*engine));
   check(107, Tier::disk);
+  // The run before it is in the device tier by now.
+  const auto prompt = differing_from(150);
+  const auto plain = logits_of(*engine, nullptr, prompt);
+  const auto mixed = logits_of(*engine, engine->space(), prompt);
+  EXPECT_EQ(from_tier(mixed.hit, Tier::device), 128u);
+  EXPECT_EQ(from_tier(mixed.hit, Tier::disk), 22u);
+  EXPECT_TRUE(same_bits(mixed.logits, plain.logits));
 }
 
 INSTANTIATE_TEST_SUITE_P(Computes, PrefixReuse, ::testing::Values(Compute::bf16, Compute::f32),

@@ -356,6 +356,7 @@ TEST_F(SingleFlight, ThePartialBlockOfAMatchIsAcquiredLikeAnyOther) {
   ASSERT_EQ(match.matched_blocks, 1u);
   EXPECT_EQ(match.partial_tokens, 3u);
   EXPECT_EQ(match.partial_key, stored.keys[1]);
+  EXPECT_EQ(match.partial_tier, Tier::disk);
   const std::vector<BlockKey> keys = {asked.keys[0], match.partial_key};
   const SessionId session = cache_->open_session();
   const auto got = get(session, 1, keys, {.partial_tokens = match.partial_tokens});
