@@ -5,6 +5,7 @@
 
 #include "bench/catalog.h"
 #include "bench/codec.h"
+#include "bench/restart.h"
 #include "bench/rpc.h"
 #include "bench/throughput.h"
 #include "bench/tiers.h"
@@ -142,6 +143,21 @@ void add_catalog(CLI::App& app, int& status) {
   });
 }
 
+void add_restart(CLI::App& app, int& status) {
+  auto options = std::make_shared<RestartOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "restart", "How soon blocks on disk are known again: stopped, killed, index lost");
+  command.add_option("--blocks", options->blocks, "Blocks on disk, 8 KiB each")
+      ->check(CLI::Range(1000, 100'000'000))
+      ->capture_default_str();
+  command.add_option("--repetitions", options->repetitions, "How often each is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--directory", options->directory, "Where the disk tier goes");
+  add_quick(command, options->quick);
+  command.callback([options, &status] { status = run_restart(*options, std::cout, std::cerr); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -159,6 +175,7 @@ int main(int argc, char** argv) {
   add_tiers(app, status);
   add_codec(app, status);
   add_catalog(app, status);
+  add_restart(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

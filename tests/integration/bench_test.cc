@@ -99,5 +99,20 @@ TEST_F(Bench, CatalogMatchesTouchesAndEvicts) {
   EXPECT_LE(line.value("bytes_per_block", 1e9), 128);
 }
 
+TEST_F(Bench, RestartKnowsEveryBlockAgain) {
+  const json line = last_line({"restart", "--quick", "--blocks", "3000", "--repetitions", "1"});
+  expect_keys(line,
+              {"bench", "blocks", "ready_s", "ready_after_kill_s", "rebuild_s", "bytes_per_block"});
+  EXPECT_EQ(line.value("blocks", 0), 3000);
+}
+
+TEST_F(Bench, RestartSaysWhenThereIsNoRoomForIt) {
+  const auto result = test_support::run_process(
+      {std::string(TERRACE_BIN_DIR) + "/terrace-bench", "restart", "--blocks", "100000000"}, {},
+      std::chrono::seconds(120));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.errors.find("--directory"), std::string::npos) << result.errors;
+}
+
 }  // namespace
 }  // namespace terrace::bench
