@@ -20,6 +20,17 @@ struct BlockKey {
   Digest bytes{};
 
   auto operator<=>(const BlockKey&) const = default;
+  // Without the call that comparing arrays is: look-ups in tables do little else.
+  bool operator==(const BlockKey& other) const {
+    std::uint64_t differ = 0;
+    for (std::size_t at = 0; at < sizeof bytes; at += sizeof differ) {
+      std::uint64_t mine, theirs;
+      std::memcpy(&mine, bytes.data() + at, sizeof mine);
+      std::memcpy(&theirs, other.bytes.data() + at, sizeof theirs);
+      differ |= mine ^ theirs;
+    }
+    return differ == 0;
+  }
   std::string hex() const;
 };
 

@@ -2,7 +2,9 @@
 
 #include <openssl/evp.h>
 
+#include <cstring>
 #include <new>
+#include <utility>
 
 #include "core/bytes.h"
 
@@ -17,14 +19,50 @@ const EVP_MD* algorithm() {
 }  // namespace
 
 struct FieldHasher::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  // A context of each thread is used again: making one takes longer than hashing a block's tokens.
+  struct Context {
+    EVP_MD_CTX* context = EVP_MD_CTX_new();
+    Context() = default;
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+    ~Context() { EVP_MD_CTX_free(context); }
+  };
+  static std::unique_ptr<Context>& spare() {
+    thread_local std::unique_ptr<Context> context;
+    return context;
+  }
+
+  std::unique_ptr<Context> owned = std::move(spare());
+  EVP_MD_CTX* context = nullptr;
+  // Short fields are gathered, since each call costs as much as hashing a few of them.
+  std::array<std::uint8_t, 512> gathered;
+  std::size_t gathered_bytes = 0;
+
   State() {
+    if (!owned) owned = std::make_unique<Context>();
+    context = owned->context;
     if (!context || !algorithm() || EVP_DigestInit_ex2(context, algorithm(), nullptr) != 1)
       throw std::bad_alloc();
   }
-  ~State() { EVP_MD_CTX_free(context); }
+  ~State() { spare() = std::move(owned); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
+
+  void flush() {
+    EVP_DigestUpdate(context, gathered.data(), gathered_bytes);
+    gathered_bytes = 0;
+  }
+  void add(const std::uint8_t* data, std::size_t bytes) {
+    if (bytes > gathered.size() - gathered_bytes) {
+      flush();
+      if (bytes > gathered.size()) {
+        EVP_DigestUpdate(context, data, bytes);
+        return;
+      }
+    }
+    if (bytes > 0) std::memcpy(gathered.data() + gathered_bytes, data, bytes);
+    gathered_bytes += bytes;
+  }
 };
 
 FieldHasher::FieldHasher(std::string_view domain) : state_(std::make_unique<State>()) {
@@ -36,8 +74,8 @@ FieldHasher& FieldHasher::bytes(std::uint8_t tag, std::span<const std::uint8_t> 
   std::array<std::uint8_t, 9> frame;
   frame[0] = tag;
   store_le<std::uint64_t>(frame.data() + 1, value.size());
-  EVP_DigestUpdate(state_->context, frame.data(), frame.size());
-  EVP_DigestUpdate(state_->context, value.data(), value.size());
+  state_->add(frame.data(), frame.size());
+  state_->add(value.data(), value.size());
   return *this;
 }
 
@@ -53,6 +91,7 @@ FieldHasher& FieldHasher::number(std::uint8_t tag, std::uint64_t value) {
 
 Digest FieldHasher::finish() {
   Digest digest;
+  state_->flush();
   EVP_DigestFinal_ex(state_->context, digest.data(), nullptr);
   return digest;
 }

@@ -61,6 +61,7 @@ class TieredCache::Impl {
   // recover.cc
   Status attach_device(std::unique_ptr<DeviceMemory> memory);
   void recover();
+  void adopt_recovered_blocks();
   Result<SpaceId> open_space(const SpaceDescriptor& descriptor);
 
   // match.cc

@@ -1,9 +1,21 @@
 // What is there at start, or comes a little later: the device arena, and what the disk knew.
 #include <algorithm>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "storage/cache/impl.h"
+#include "storage/cache/recovered_blocks.h"
 
 namespace terrace::storage {
+
+namespace {
+
+// So many that memory which is not given back to the system shows.
+constexpr std::size_t many_blocks = 100'000;
+
+}  // namespace
 
 Status TieredCache::Impl::attach_device(std::unique_ptr<DeviceMemory> memory) {
   if (device_.memory().size() > 0)
@@ -16,13 +28,18 @@ void TieredCache::Impl::recover() {
   if (!disk_) return;
   for (const DiskNote& note : disk_->take_recovered_notes())
     if (note.name == write_budget_note) write_budget_.restore(note.value);
-  std::vector<RecoveredBlock> blocks = disk_->take_recovered_blocks();
-  std::unordered_map<BlockKey, std::vector<std::size_t>> by_parent;
+  adopt_recovered_blocks();
+#ifdef __GLIBC__
+  // What recovery took for a moment, here and in the disk, is more than what is kept.
+  if (catalog_.index().size() >= many_blocks) ::malloc_trim(0);
+#endif
+}
+
+void TieredCache::Impl::adopt_recovered_blocks() {
+  const RecoveredBlocks blocks(disk_->take_recovered_blocks());
   std::unordered_set<BlockKey> with_blocks;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    by_parent[blocks[i].parent].push_back(i);
-    with_blocks.insert(blocks[i].space);
-  }
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (i == 0 || blocks[i].space != blocks[i - 1].space) with_blocks.insert(blocks[i].space);
   // Others are opened when a client asks: all that there ever were would fill the limit some day.
   for (const SpaceDescriptor& descriptor : disk_->take_recovered_spaces())
     if (with_blocks.contains(descriptor.digest()))
@@ -40,23 +57,20 @@ void TieredCache::Impl::recover() {
     const auto [space, parent] = heads.back();
     heads.pop_back();
     const BlockKey& parent_key = parent ? parent->key : space->digest;
-    const auto children = by_parent.find(parent_key);
-    if (children == by_parent.end()) continue;
-    for (const std::size_t i : children->second) {
-      RecoveredBlock& found = blocks[i];
-      // An index that does not agree with itself is not believed.
+    blocks.children(parent_key, [&](std::size_t i) {
+      const RecoveredBlock& found = blocks[i];
       if (found.space != space->digest || found.tokens.size() != space->descriptor.block_tokens ||
-          derive_block_key(parent_key, found.tokens) != found.key || catalog_.find(found.key))
-        continue;
+          !blocks.agrees(i) || catalog_.find(found.key))
+        return;
       Block* const block = catalog_.insert(*space, parent, found.key, found.tokens);
-      if (!block) continue;
+      if (!block) return;
       reached[i] = true;
       catalog_.count_hole(1);
       block->recency = found.recency;
       recency_ = std::max(recency_, found.recency);
       set_disk(*block, DiskCopy::present, found.disk_bytes);
       heads.push_back({space, block});
-    }
+    });
   }
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (!reached[i] && !catalog_.find(blocks[i].key)) disk_->erase(blocks[i].key);

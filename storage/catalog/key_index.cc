@@ -28,15 +28,6 @@ constexpr std::uint16_t spilled_for_good = std::numeric_limits<std::uint16_t>::m
 constexpr std::size_t stage_length = 24;
 constexpr std::size_t half_cache_line_bytes = 32;
 
-// Without the call that comparing arrays is.
-bool same(const BlockKey& a, const BlockKey& b) {
-  std::uint64_t differ = 0;
-  for (std::size_t at = 0; at < sizeof(BlockKey); at += sizeof differ)
-    differ |=
-        load_le<std::uint64_t>(a.bytes.data() + at) ^ load_le<std::uint64_t>(b.bytes.data() + at);
-  return differ == 0;
-}
-
 }  // namespace
 
 std::uint64_t KeyIndex::head_of(const BlockKey& key) {
@@ -68,7 +59,7 @@ Block* KeyIndex::find(const BlockKey& key) const {
     const Bucket& bucket = shard.buckets[at];
     for (unsigned left = entries_with(bucket, tag); left != 0; left &= left - 1) {
       Block* const block = block_at(bucket.blocks[std::countr_zero(left)]);
-      if (same(block->key, key)) return block;
+      if (block->key == key) return block;
     }
     if (bucket.spilled == 0) break;
     if (++at == shard.bucket_count) at = 0;
@@ -106,7 +97,7 @@ void KeyIndex::find(std::span<const BlockKey> keys, std::vector<Block*>& out) co
     }
     if (turn >= 2 * stage_length) {
       const std::size_t i = turn - 2 * stage_length;
-      if (out[i] && !same(out[i]->key, keys[i])) out[i] = find(keys[i]);
+      if (out[i] && out[i]->key != keys[i]) out[i] = find(keys[i]);
     }
   }
 }
@@ -136,7 +127,6 @@ void KeyIndex::resize(Shard& shard, std::size_t bucket_count) {
 }
 
 void KeyIndex::insert(Block* block) {
-  assert(!find(block->key));
   const std::uint64_t head = head_of(block->key);
   Shard& shard = shards_[shard_of(head)];
   if (shard.size + 1 > full_load * shard.bucket_count)

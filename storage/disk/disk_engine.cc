@@ -179,15 +179,14 @@ bool DiskEngine::try_begin(KeyGate& gate, Waiting& waiting, const BlockKey& key)
     ready_writes_.push_back(std::move(waiting));
     return true;
   }
-  const auto at = located_.find(key);
-  if (at == located_.end()) {
+  const auto located = located_.find(key);
+  if (!located) {
     outstanding_.erase(waiting.number);
     return true;
   }
-  const Extent extent = at->second.extent;
-  located_.erase(at);
+  located_.erase(key);
   pending_recency_.erase(key);
-  erase_now(key, extent, waiting.number);
+  erase_now(key, located->extent, waiting.number);
   return true;
 }
 

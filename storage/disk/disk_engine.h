@@ -179,7 +179,7 @@ class DiskEngine {
 
   ExtentAllocator allocator_;
   WriteWindow window_;
-  std::unordered_map<BlockKey, LocatedBlock> located_;
+  LocatedTable located_;
   std::unordered_map<BlockKey, SpaceDescriptor> spaces_;  // by digest
   std::unordered_set<BlockKey> durable_spaces_;
   std::uint64_t next_sequence_ = 1, next_number_ = 1;

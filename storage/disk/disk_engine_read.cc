@@ -16,22 +16,22 @@ void DiskEngine::start_reads() {
     ready_reads_.pop_front();
 
     const DiskRead& request = operation->request;
-    const auto at = located_.find(request.key);
-    if (at == located_.end()) {
+    const auto located = located_.find(request.key);
+    if (!located) {
       finish_read(operation, error(StatusCode::not_found, "the block is not on disk"));
       continue;
     }
-    operation->located = at->second;
-    if (request.destination.size() != at->second.payload_bytes) {
+    operation->located = *located;
+    if (request.destination.size() != located->payload_bytes) {
       finish_read(operation,
                   error(StatusCode::invalid_argument,
-                        "the block has " + std::to_string(at->second.payload_bytes) +
-                            " bytes, not " + std::to_string(request.destination.size())));
+                        "the block has " + std::to_string(located->payload_bytes) + " bytes, not " +
+                            std::to_string(request.destination.size())));
       continue;
     }
     operation->prepare();
-    ring_->submit({RingOperation::Kind::read, data_->fd(at->second.extent.file),
-                   at->second.extent.offset_bytes(), operation->buffers.iovecs(),
+    ring_->submit({RingOperation::Kind::read, data_->fd(located->extent.file),
+                   located->extent.offset_bytes(), operation->buffers.iovecs(),
                    make_tag(TagKind::read, operation->slot)});
   }
 }
@@ -81,10 +81,10 @@ void DiskEngine::finish_read(ReadOperation* operation, Result<std::uint64_t> out
 }
 
 void DiskEngine::quarantine(const BlockKey& key, const Extent& extent) {
-  const auto at = located_.find(key);
+  const auto located = located_.find(key);
   // Another read of the same record may have come first.
-  if (at == located_.end() || at->second.extent != extent) return;
-  located_.erase(at);
+  if (!located || located->extent != extent) return;
+  located_.erase(key);
   pending_recency_.erase(key);
   gates_.at(key).doomed.push_back(extent);
   quarantined_records_.fetch_add(1);

@@ -45,11 +45,11 @@ void DiskEngine::start_writes() {
     const BlockKey key = request.key;
     DiskCompletion completion;
     completion.ticket = request.ticket;
-    if (const auto at = located_.find(key); at != located_.end()) {
+    if (const auto located = located_.find(key)) {
       // The same key is the same block: it is durable already.
       note_recency(key, request.recency);
       completion.payload_checksum = request.payload_checksum;
-      completion.disk_bytes = at->second.extent.bytes();
+      completion.disk_bytes = located->extent.bytes();
       finish_write(key, waiting.number, std::move(completion));
       continue;
     }

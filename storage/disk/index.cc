@@ -232,13 +232,14 @@ class Index::Impl {
     const std::unique_ptr<rocksdb::Iterator> recencies(database_->NewIterator(options));
     // Both runs are in the order of the keys, so they are walked side by side.
     recencies->Seek(rocksdb::Slice(&recency_prefix, 1));
+    std::string wanted(1 + sizeof(BlockKey), recency_prefix);
     for (blocks->Seek(rocksdb::Slice(&block_prefix, 1));
          blocks->Valid() && blocks->key().starts_with(rocksdb::Slice(&block_prefix, 1));
          blocks->Next()) {
       IndexEntry entry;
       if (!decode_entry(blocks->key().ToStringView(), blocks->value().ToStringView(), entry))
         return Status(StatusCode::corruption, "an entry of the index makes no sense");
-      const std::string wanted = prefixed(recency_prefix, entry.key);
+      wanted.replace(1, sizeof entry.key, blocks->key().data() + 1, sizeof entry.key);
       while (recencies->Valid() && recencies->key().compare(wanted) < 0) recencies->Next();
       std::uint64_t recency = 0;
       if (recencies->Valid() && recencies->key() == rocksdb::Slice(wanted) &&
@@ -248,6 +249,12 @@ class Index::Impl {
     }
     if (!blocks->status().ok()) return to_status(blocks->status(), "could not read the index");
     return to_status(recencies->status(), "could not read the index");
+  }
+
+  std::uint64_t estimated_entries() const {
+    std::uint64_t keys = 0;
+    database_->GetIntProperty(rocksdb::DB::Properties::kEstimateNumKeys, &keys);
+    return keys / 2;  // each has its recency beside it
   }
 
   Result<std::vector<Extent>> window() const {
@@ -309,6 +316,7 @@ Status Index::commit(const IndexBatch& batch, bool sync) { return impl_->commit(
 Status Index::scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) const {
   return impl_->scan(visit);
 }
+std::uint64_t Index::estimated_entries() const { return impl_->estimated_entries(); }
 Result<std::vector<Extent>> Index::window() const { return impl_->window(); }
 Result<std::vector<std::pair<std::string, std::string>>> Index::notes() const {
   return impl_->notes();

@@ -61,6 +61,9 @@ class Index {
   // are deleted, should they have reached the disk after all.
   Status commit(const IndexBatch& batch, bool sync);
 
+  // About as many as scan() will visit: for making room.
+  std::uint64_t estimated_entries() const;
+
   // Every entry with its recency (0 if none was ever told), in the order of the keys. corruption if
   // an entry cannot be read.
   Status scan(const std::function<void(IndexEntry, std::uint64_t recency)>& visit) const;

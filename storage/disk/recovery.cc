@@ -67,6 +67,9 @@ Result<std::vector<SpaceDescriptor>> read_spaces(const std::string& directory, F
   return spaces;
 }
 
+// An estimate is not believed without bound.
+constexpr std::uint64_t max_estimated_entries = 20'000'000;
+
 struct Indexed {
   IndexEntry entry;
   std::uint64_t recency = 0;
@@ -74,6 +77,7 @@ struct Indexed {
 
 Result<std::vector<Indexed>> scan(const Index& index) {
   std::vector<Indexed> entries;
+  entries.reserve(std::min<std::uint64_t>(index.estimated_entries(), max_estimated_entries));
   if (Status scanned = index.scan([&entries](IndexEntry entry, std::uint64_t recency) {
         entries.push_back({std::move(entry), recency});
       });
@@ -204,7 +208,6 @@ std::vector<BlockKey> adopt(std::vector<Indexed> entries, OpenedStore& store) {
     return left.entry.sequence > right.entry.sequence;
   });
   std::vector<BlockKey> dropped;
-  store.located.reserve(entries.size());
   store.blocks.reserve(entries.size());
   for (auto& [entry, recency] : entries) {
     store.next_sequence = std::max(store.next_sequence, entry.sequence + 1);
@@ -212,9 +215,9 @@ std::vector<BlockKey> adopt(std::vector<Indexed> entries, OpenedStore& store) {
       dropped.push_back(entry.key);
       continue;
     }
-    store.located[entry.key] = {entry.extent, entry.codec,
-                                static_cast<std::uint32_t>(entry.payload_bytes),
-                                static_cast<std::uint32_t>(entry.stored_bytes)};
+    store.located.put(entry.key,
+                      {entry.extent, entry.codec, static_cast<std::uint32_t>(entry.payload_bytes),
+                       static_cast<std::uint32_t>(entry.stored_bytes)});
     store.blocks.push_back({entry.space, entry.key, entry.parent, std::move(entry.tokens),
                             entry.extent.bytes(), recency});
   }

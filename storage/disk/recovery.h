@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/status.h"
@@ -13,25 +12,18 @@
 #include "storage/disk/disk_tier.h"
 #include "storage/disk/extent_allocator.h"
 #include "storage/disk/index.h"
+#include "storage/disk/located_table.h"
 
 namespace terrace::storage {
 
 constexpr std::uint32_t disk_format_version = 2;
-
-// What the store keeps in memory of a block.
-struct LocatedBlock {
-  Extent extent;
-  Codec codec = Codec::raw;
-  std::uint32_t payload_bytes = 0;  // at most max_block_bytes
-  std::uint32_t stored_bytes = 0;
-};
 
 struct OpenedStore {
   UniqueFd lock;  // held as long as the store is open
   std::unique_ptr<DataFiles> data;
   std::unique_ptr<Index> index;
   ExtentAllocator allocator;
-  std::unordered_map<BlockKey, LocatedBlock> located;
+  LocatedTable located;
   std::vector<RecoveredBlock> blocks;
   std::vector<SpaceDescriptor> spaces;
   std::vector<DiskNote> notes;

@@ -1,0 +1,74 @@
+#include "storage/disk/located_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "core/bytes.h"
+#include "core/space.h"
+
+namespace terrace::storage {
+namespace {
+
+LocatedBlock any_block(std::mt19937_64& random) {
+  LocatedBlock located;
+  located.codec = random() % 2 == 0 ? Codec::raw : Codec::zstd;
+  located.payload_bytes = static_cast<std::uint32_t>(1 + random() % max_block_bytes);
+  located.stored_bytes = static_cast<std::uint32_t>(1 + random() % located.payload_bytes);
+  located.extent = {static_cast<std::uint32_t>(random() % 100'000),
+                    static_cast<std::uint32_t>(random()),
+                    static_cast<std::uint32_t>(
+                        (record_header_bytes + round_up(located.stored_bytes, extent_unit_bytes)) /
+                        extent_unit_bytes)};
+  return located;
+}
+
+BlockKey key_of(std::uint64_t number) {
+  BlockKey key;  // the worst of keys: only a few bits differ
+  store_le(key.bytes.data() + 8, number);
+  return key;
+}
+
+TEST(LocatedTable, AgreesWithAMapWhateverComesAndGoes) {
+  std::mt19937_64 random(3);
+  LocatedTable table;
+  std::map<std::uint64_t, LocatedBlock> model;
+  // Growing at first, then shrinking to nothing.
+  for (int step = 0; step < 60'000; ++step) {
+    const std::uint64_t number = random() % 8'000;
+    if (random() % 10 < (step < 30'000 ? 7u : 2u)) {
+      table.put(key_of(number), model[number] = any_block(random));
+    } else {
+      table.erase(key_of(number));
+      model.erase(number);
+    }
+    ASSERT_EQ(table.size(), model.size());
+    if (step % 1000 != 0) continue;
+    for (std::uint64_t i = 0; i < 8'000; ++i) {
+      const auto expected = model.find(i);
+      const auto found = table.find(key_of(i));
+      ASSERT_EQ(found.has_value(), expected != model.end());
+      ASSERT_EQ(table.contains(key_of(i)), found.has_value());
+      if (!found) continue;
+      EXPECT_EQ(found->extent, expected->second.extent);
+      EXPECT_EQ(found->codec, expected->second.codec);
+      EXPECT_EQ(found->payload_bytes, expected->second.payload_bytes);
+      EXPECT_EQ(found->stored_bytes, expected->second.stored_bytes);
+    }
+  }
+  for (const auto& [number, located] : model) table.erase(key_of(number));
+  EXPECT_EQ(table.size(), 0u);
+  EXPECT_LT(table.bytes(), 256u << 10);
+}
+
+TEST(LocatedTable, TakesLittleMemoryForABlock) {
+  std::mt19937_64 random(5);
+  LocatedTable table;
+  constexpr std::size_t count = 300'000;
+  for (std::uint64_t i = 0; i < count; ++i) table.put(key_of(i), any_block(random));
+  EXPECT_LE(table.bytes(), 34 * count);
+}
+
+}  // namespace
+}  // namespace terrace::storage
