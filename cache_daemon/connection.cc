@@ -16,7 +16,7 @@ namespace terrace::daemon {
 namespace {
 
 // With 0 here descriptors would not go out either.
-constexpr unsigned max_fds_per_message = 1;
+constexpr unsigned max_fds_per_message = 2;
 
 capnp::ReaderOptions reader_options(const config::DaemonLimits& limits) {
   capnp::ReaderOptions options;
@@ -124,6 +124,9 @@ class Connection::DaemonServer final : public protocol::Daemon::Server {
 
   kj::Promise<void> openSession(OpenSessionContext call) override {
     KJ_REQUIRE(!peer_->session, "this connection has a session already");
+    if (!context_.device.ready())
+      kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "terraced has no device tier yet",
+                                           context_.device.reason().c_str()));
     auto session =
         context_.sessions.open(peer_->process, printable_name(call.getParams().getClientName()),
                                [weak = std::weak_ptr(peer_)] {

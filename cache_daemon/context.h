@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cache_daemon/deadline_timer.h"
+#include "cache_daemon/device_tier.h"
 #include "cache_daemon/session_table.h"
 #include "config/daemon_config.h"
 #include "protocol/terrace.capnp.h"
@@ -18,6 +19,7 @@ struct Context {
   storage::TieredCache& cache;
   SessionTable& sessions;
   DeadlineTimer& deadlines;
+  const DeviceTier& device;
   kj::UnixEventPort& event_port;
   std::string boot_id;
   std::chrono::steady_clock::time_point started;

@@ -35,25 +35,33 @@ Result<std::unique_ptr<Daemon>> Daemon::start(kj::AsyncIoContext& io,
   if (!socket) return error(socket.error());
   auto engines = open_engines(config);
   if (!engines) return error(engines.error());
-  return std::unique_ptr<Daemon>(new Daemon(io, config, std::move(*engines), std::move(*socket)));
+  std::string boot_id = random_boot_id();
+  auto device =
+      std::make_unique<DeviceTier>(config, *(*engines)->accelerator, *(*engines)->cache, boot_id);
+  if (Status status = device->start(); !status.ok()) return error(std::move(status));
+  return std::unique_ptr<Daemon>(new Daemon(io, config, std::move(*engines), std::move(device),
+                                            std::move(boot_id), std::move(*socket)));
 }
 
 Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
-               std::unique_ptr<Engines> engines, ListeningSocket socket)
+               std::unique_ptr<Engines> engines, std::unique_ptr<DeviceTier> device,
+               std::string boot_id, ListeningSocket socket)
     : io_(io),
       config_(config),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       wake_observer_(kj::heap<kj::UnixEventPort::FdObserver>(
           io.unixEventPort, wake_fd_.get(), kj::UnixEventPort::FdObserver::OBSERVE_READ)),
       engines_(std::move(engines)),
+      device_(std::move(device)),
       sessions_(*engines_->cache, config.limits.max_sessions, config.limits.max_leases_per_session),
       deadlines_(io.provider->getTimer(), *engines_->cache, engines_->clock),
       context_{.config = config,
                .cache = *engines_->cache,
                .sessions = sessions_,
                .deadlines = deadlines_,
+               .device = *device_,
                .event_port = io.unixEventPort,
-               .boot_id = random_boot_id(),
+               .boot_id = std::move(boot_id),
                .started = std::chrono::steady_clock::now()},
       socket_(std::move(socket)),
       receiver_(io.lowLevelProvider->wrapListenSocketFd(
@@ -119,6 +127,7 @@ kj::Promise<void> Daemon::run_completions_forever() {
 kj::Promise<void> Daemon::tick_forever() {
   return io_.provider->getTimer().afterDelay(kj_duration(tick_interval)).then([this] {
     run_turn("work by time", [this] { engines_->cache->tick(); });
+    run_turn("looking for the device tier", [this] { device_->retry(); });
     return tick_forever();
   });
 }

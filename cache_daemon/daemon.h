@@ -8,6 +8,7 @@
 
 #include "cache_daemon/connection.h"
 #include "cache_daemon/context.h"
+#include "cache_daemon/device_tier.h"
 #include "cache_daemon/engines.h"
 #include "cache_daemon/listening_socket.h"
 #include "core/unique_fd.h"
@@ -31,7 +32,8 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
 
  private:
   Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
-         std::unique_ptr<Engines> engines, ListeningSocket socket);
+         std::unique_ptr<Engines> engines, std::unique_ptr<DeviceTier> device, std::string boot_id,
+         ListeningSocket socket);
 
   // Whether `turn` came to its end. One that throws is logged and must not end what comes after it:
   // accepting, completions and ticks go on for as long as the daemon runs.
@@ -48,6 +50,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   UniqueFd wake_fd_;
   kj::Own<kj::UnixEventPort::FdObserver> wake_observer_;
   std::unique_ptr<Engines> engines_;
+  std::unique_ptr<DeviceTier> device_;
   SessionTable sessions_;
   DeadlineTimer deadlines_;
   Context context_;

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "core/bytes.h"
+#include "storage/device/cuda/cuda_accelerator.h"
 #include "storage/device/host_accelerator.h"
 #include "storage/disk/disk_store.h"
 
@@ -33,11 +34,14 @@ storage::WritePolicy write_policy(config::WritePolicy policy) {
   return storage::WritePolicy::behind;
 }
 
-storage::CacheOptions cache_options(const config::DaemonConfig& config) {
+constexpr std::uint64_t default_host_bytes_beside_gpu = 1 * gib;
+
+storage::CacheOptions cache_options(const config::DaemonConfig& config,
+                                    const storage::Accelerator& accelerator) {
   storage::CacheOptions options;
-  options.device_capacity_bytes = config.device.capacity_bytes;
   // The emulated device is host memory: a host tier beside it would only take twice as much.
-  options.host_capacity_bytes = config.host.capacity_bytes.value_or(0);
+  options.host_capacity_bytes = config.host.capacity_bytes.value_or(
+      accelerator.host_accessible() ? 0 : default_host_bytes_beside_gpu);
   options.slab_bytes = config.arena.slab_bytes;
   options.clean_low_fraction = config.arena.clean_low;
   options.clean_fraction = config.arena.clean_high;
@@ -90,17 +94,47 @@ Result<std::unique_ptr<storage::DiskTier>> open_disk(const config::DaemonConfig&
   return std::move(*disk);
 }
 
+Status open_cuda(Engines& engines, int ordinal) {
+  auto driver = cuda::load_driver();
+  if (!driver) return driver.error();
+  auto accelerator = storage::CudaAccelerator::open(**driver, ordinal);
+  if (!accelerator) return accelerator.error();
+  if (const Status& kernel = (*accelerator)->kernel_status(); !kernel.ok())
+    spdlog::warn("{}: checksums are taken by the CPU: {}", (*accelerator)->name(),
+                 kernel.message());
+  engines.driver = std::move(*driver);
+  engines.accelerator = std::move(*accelerator);
+  return {};
+}
+
+Status open_accelerator(Engines& engines, const config::DeviceOptions& device) {
+  if (device.kind == config::DeviceKind::cuda)
+    return open_cuda(engines, device.cuda_ordinal)
+        .with_context("device.accelerator = \"cuda:" + std::to_string(device.cuda_ordinal) + "\"");
+  if (device.kind == config::DeviceKind::automatic) {
+    const Status status = open_cuda(engines, 0);
+    if (status.ok()) return {};
+    spdlog::info("no GPU is used: {}", status.message());
+  }
+  engines.accelerator = std::make_unique<storage::HostAccelerator>();
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config) {
   auto engines = std::make_unique<Engines>();
+  if (Status status = open_accelerator(*engines, config.device); !status.ok())
+    return error(std::move(status));
   auto disk = open_disk(config);
   if (!disk) return error(disk.error());
-  engines->accelerator = std::make_unique<storage::HostAccelerator>();
-  auto cache = storage::TieredCache::create(cache_options(config), *engines->accelerator,
-                                            std::move(*disk), engines->clock);
+  auto cache =
+      storage::TieredCache::create(cache_options(config, *engines->accelerator),
+                                   *engines->accelerator, std::move(*disk), engines->clock);
   if (!cache) return error(cache.error());
   engines->cache = std::move(*cache);
+  if (const Status& status = engines->cache->host_registration(); !status.ok())
+    spdlog::warn("copies between host and device are slower: {}", status.message());
   return engines;
 }
 

@@ -5,6 +5,7 @@
 
 #include "config/daemon_config.h"
 #include "core/clock.h"
+#include "core/cuda/driver_api.h"
 #include "core/status.h"
 #include "storage/tiered_cache.h"
 
@@ -13,12 +14,14 @@ namespace terrace::daemon {
 // The cache and what must outlive it.
 struct Engines {
   SystemClock clock;
+  std::unique_ptr<const cuda::DriverApi> driver;  // with a CUDA device only
   std::unique_ptr<storage::Accelerator> accelerator;
   std::unique_ptr<storage::TieredCache> cache;
 };
 
-// Opens the data directory, recovers what it holds and makes the arenas. already_exists if another
-// daemon has the directory.
+// Opens the data directory, recovers what it holds and makes the host arena; the device arena is
+// the business of DeviceTier. already_exists if another daemon has the directory; unavailable if
+// the GPU that was asked for cannot be used.
 Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config);
 
 }  // namespace terrace::daemon

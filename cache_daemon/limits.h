@@ -45,6 +45,10 @@ constexpr std::size_t max_sessions_per_call = 1024;
 // How long accepting pauses after it failed, say for want of descriptors.
 constexpr std::chrono::milliseconds accept_pause{100};
 
+// Room that must be left beside the arenas of an earlier daemon and of this one: this fraction of
+// the latter, for what workers take of memory meanwhile.
+constexpr std::uint64_t overlap_headroom_divisor = 8;
+
 // How often the cache gets to do its work by time.
 constexpr std::chrono::milliseconds tick_interval{100};
 

@@ -26,6 +26,18 @@ class ArenaServer final : public protocol::Arena::Server {
   std::uint64_t bytes_;
 };
 
+class ClaimServer final : public protocol::Claim::Server {
+ public:
+  explicit ClaimServer(int fd) : fd_(fd) {}
+  kj::Maybe<int> getFd() override {
+    if (fd_ < 0) return nullptr;
+    return fd_;
+  }
+
+ private:
+  int fd_;
+};
+
 }  // namespace
 
 kj::Promise<void> SessionServer::deviceArena(DeviceArenaContext call) {
@@ -34,6 +46,10 @@ kj::Promise<void> SessionServer::deviceArena(DeviceArenaContext call) {
   auto results = call.getResults();
   results.setArena(kj::heap<ArenaServer>(context_.cache.device_arena_fd(), bytes));
   results.setBytes(bytes);
+  results.setClaim(kj::heap<ClaimServer>(context_.device.claim_fd()));
+  results.setMemory(context_.device.host_accessible() ? protocol::MemoryKind::HOST
+                                                      : protocol::MemoryKind::CUDA);
+  results.setDeviceUuid(context_.device.device_uuid());
   return kj::READY_NOW;
 }
 

@@ -1,5 +1,6 @@
 #include "client/link.h"
 
+#include <fcntl.h>
 #include <kj/debug.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,8 +14,8 @@
 namespace terrace::client {
 namespace {
 
-// Of a message from the daemon: one arena is enough.
-constexpr unsigned max_fds_per_message = 1;
+// Of a message from the daemon: an arena and the claim on it.
+constexpr unsigned max_fds_per_message = 2;
 
 kj::Exception failure(const std::string& what) {
   return kj::Exception(kj::Exception::Type::DISCONNECTED, __FILE__, __LINE__,
@@ -98,26 +99,43 @@ kj::Promise<void> Link::shake_hands(const std::string& client_name,
     arena->session_id = opened.getSessionId();
     if (earlier && earlier->boot_id == arena->boot_id) {
       arena->mapping = earlier->mapping;
+      arena->claim = earlier->claim;
       attach(std::move(arena));
       return kj::READY_NOW;
     }
-    return session_.deviceArenaRequest().send().then([this, arena](auto&& answer) {
+    return session_.deviceArenaRequest().send().then([this,
+                                                      arena](auto&& answer) -> kj::Promise<void> {
+      // A worker that computes on a GPU imports it here.
+      if (answer.getMemory() != protocol::MemoryKind::HOST)
+        return failure(
+            "terraced's device arena is the memory of a GPU; this program needs one in "
+            "the machine's memory");
       auto capability = answer.getArena();
+      auto claim = answer.getClaim();
       const std::uint64_t bytes = answer.getBytes();
       auto descriptor = capability.getFd();
-      // The descriptor closes with the capability: the continuation owns it (attach() would end it
+      auto claim_descriptor = claim.getFd();
+      // A descriptor closes with its capability: the continuation owns it (attach() would end it
       // before the continuation runs).
-      return descriptor.then([this, arena, bytes, capability = kj::mv(capability)](
-                                 kj::Maybe<int> fd) mutable -> kj::Promise<void> {
-        auto mapping =
-            SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
-        if (!mapping) return failure(mapping.error().message());
-        arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
-        // Nobody uses the arena before its head is there: a request in between would share the
-        // cores with what touches the pages and fault beside it, and is answered sooner without
-        // the cache. Gigabytes are not waited for.
-        return populate_head(arena->mapping, 0).then([this, arena] { attach(arena); });
-      });
+      return descriptor
+          .then([arena, bytes, capability = kj::mv(capability),
+                 claim_descriptor = kj::mv(claim_descriptor)](
+                    kj::Maybe<int> fd) mutable -> kj::Promise<kj::Maybe<int>> {
+            auto mapping =
+                SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
+            if (!mapping) return failure(mapping.error().message());
+            arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
+            return kj::mv(claim_descriptor);
+          })
+          .then([this, arena, claim = kj::mv(claim)](kj::Maybe<int> fd) mutable {
+            KJ_IF_MAYBE (number, fd) {
+              arena->claim = std::make_shared<const UniqueFd>(::fcntl(*number, F_DUPFD_CLOEXEC, 0));
+            }
+            // Nobody uses the arena before its head is there: a request in between would share the
+            // cores with what touches the pages and fault beside it, and is answered sooner without
+            // the cache. Gigabytes are not waited for.
+            return populate_head(arena->mapping, 0).then([this, arena] { attach(arena); });
+          });
     });
   });
 }

@@ -8,12 +8,16 @@
 
 #include "client/client.h"
 #include "core/shared_memory.h"
+#include "core/unique_fd.h"
 
 namespace terrace::client {
 
 // Every slot keeps its session's alive: as long as one is left, this process may touch what the
 // session held. Sessions of one boot share the mapping.
 struct SessionArena {
+  // Kept open until the mapping is gone: the daemon that comes next counts on it. Null where the
+  // daemon has none.
+  std::shared_ptr<const UniqueFd> claim;
   std::shared_ptr<const SharedMapping> mapping;
   std::string boot_id;
   std::uint64_t session_id = 0;

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
 #include "config/option_reader.h"
 #include "config/paths.h"
 #include "core/default_paths.h"
@@ -28,10 +32,38 @@ void read_write_policy(OptionReader& options, std::string_view key, WritePolicy&
                   {"on_second_use", WritePolicy::on_second_use}});
 }
 
+constexpr int max_cuda_ordinal = 1023;
+
+void read_accelerator(OptionReader& options, DeviceOptions& device) {
+  constexpr std::string_view cuda = "cuda:";
+  std::string name = "emulated";
+  options.text("device.accelerator", name);
+  if (name == "emulated") {
+    device.kind = DeviceKind::emulated;
+  } else if (name == "auto") {
+    device.kind = DeviceKind::automatic;
+  } else {
+    const char* const end = name.data() + name.size();
+    const char* const digits = name.data() + std::min(name.size(), cuda.size());
+    const auto [read, failure] = std::from_chars(digits, end, device.cuda_ordinal);
+    if (!name.starts_with(cuda) || failure != std::errc() || read != end ||
+        device.cuda_ordinal < 0 || device.cuda_ordinal > max_cuda_ordinal)
+      options.problem("device.accelerator", "found the text '" + name +
+                                                "', expected \"emulated\", \"auto\" or "
+                                                "\"cuda:\" and a number");
+    device.kind = DeviceKind::cuda;
+  }
+}
+
 void read_tiers(OptionReader& options, DaemonConfig& config) {
   const std::uint64_t memory = physical_memory_bytes();
   options.bytes("arena.slab", config.arena.slab_bytes, min_slab_bytes, max_slab_bytes);
-  options.bytes("device.capacity", config.device.capacity_bytes, min_slab_bytes, memory);
+  read_accelerator(options, config.device);
+  // Only a device says how much memory it has.
+  const bool may_be_gpu = config.device.kind != DeviceKind::emulated;
+  options.bytes("device.capacity", config.device.capacity_bytes, min_slab_bytes,
+                may_be_gpu ? max_disk_bytes : memory);
+  options.bytes_or_auto("device.overlap", config.device.overlap_bytes, 0, max_disk_bytes);
   options.choice("device.verify", config.device.verify,
                  {{"never", DeviceVerify::never},
                   {"first_use", DeviceVerify::first_use},

@@ -20,14 +20,21 @@ enum class DeviceVerify { never, first_use, always };
 // When a block is copied to a lower tier: once it is sealed, ahead of its eviction from above, or
 // when it is used a second time.
 enum class WritePolicy { behind, on_evict, on_second_use };
+// `emulated`: memory of the machine. `automatic`: the first GPU that can be used, else emulated.
+enum class DeviceKind { emulated, automatic, cuda };
 enum class DiskCodec { raw, zstd, planes };
 // `automatic`: io_uring where the kernel allows it, else threads.
 enum class DiskRing { automatic, io_uring, threads };
 enum class LogLevel { trace, debug, info, warning, error };
 
 struct DeviceOptions {
+  DeviceKind kind = DeviceKind::emulated;
+  int cuda_ordinal = 0;  // with DeviceKind::cuda
   std::uint64_t capacity_bytes = 1 * gib;
   DeviceVerify verify = DeviceVerify::first_use;
+  // What processes may still use of an earlier daemon's arena when this one takes its own. Nothing
+  // ("auto"): as much as leaves room for it.
+  std::optional<std::uint64_t> overlap_bytes;
 };
 
 struct HostOptions {

@@ -42,6 +42,7 @@ interface Daemon {
   info @1 () -> (info :DaemonInfo);
 
   openSession @2 (clientName :Text) -> (session :Session, sessionId :UInt64, info :DaemonInfo);
+  # Refused (OVERLOADED) while there is no device tier yet.
   # At most one a connection. The session ends when the process behind the connection (SO_PEERCRED)
   # has ended. A process that only lost its connection can still touch its slots: they are
   # quarantined until it ends or says otherwise (Session.touchesNothing).
@@ -55,9 +56,21 @@ interface Arena {
   bytes @0 () -> (bytes :UInt64);
 }
 
+interface Claim {
+  # A descriptor (getFd) that a process keeps open for as long as it maps the arena it came with: it
+  # tells the next daemon that the arena's memory is still in use.
+}
+
+enum MemoryKind {
+  host @0;  # to be mapped
+  cuda @1;  # to be imported with the CUDA driver (core/cuda/shared_device_memory.h)
+}
+
 interface Session {
-  deviceArena @0 (deviceIndex :UInt16) -> (arena :Arena, bytes :UInt64);
+  deviceArena @0 (deviceIndex :UInt16)
+      -> (arena :Arena, bytes :UInt64, claim :Claim, memory :MemoryKind, deviceUuid :Text);
   # The arena that slots are offsets into. Readable and writable. Only device 0 exists for now.
+  # deviceUuid names the GPU in hexadecimal digits; it is empty for host memory.
 
   hostArena @1 () -> (arena :Arena, bytes :UInt64);
   # Read-only for clients; bytes is 0 and arena null where there is no host tier.

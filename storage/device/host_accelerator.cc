@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/available_memory.h"
 #include "core/checksum.h"
 #include "storage/arena/memory_file.h"
 
@@ -21,6 +22,8 @@ HostAccelerator::~HostAccelerator() {
   work_to_do_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
+
+Result<std::uint64_t> HostAccelerator::available_bytes() const { return available_memory_bytes(); }
 
 Result<std::unique_ptr<DeviceMemory>> HostAccelerator::allocate(std::size_t bytes) {
   auto memory = MemoryFile::create("terrace-device", bytes, MemoryFile::Clients::read_write);

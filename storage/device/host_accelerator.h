@@ -22,6 +22,7 @@ class HostAccelerator final : public Accelerator {
   ~HostAccelerator() override;
 
   std::string name() const override { return "emulated"; }
+  Result<std::uint64_t> available_bytes() const override;
   Result<std::unique_ptr<DeviceMemory>> allocate(std::size_t bytes) override;
   void copy_async(std::uint64_t ticket, std::byte* to, std::span<const std::byte> from) override;
   void checksum_async(std::uint64_t ticket, std::span<const std::byte> from) override;

@@ -73,6 +73,8 @@ TEST(DaemonConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->drain_deadline, defaults.drain_deadline);
   EXPECT_EQ(example->device.capacity_bytes, defaults.device.capacity_bytes);
   EXPECT_EQ(example->device.verify, defaults.device.verify);
+  EXPECT_EQ(example->device.kind, defaults.device.kind);
+  EXPECT_EQ(example->device.overlap_bytes, defaults.device.overlap_bytes);
   EXPECT_EQ(example->host.capacity_bytes, defaults.host.capacity_bytes);
   EXPECT_EQ(example->arena.slab_bytes, defaults.arena.slab_bytes);
   EXPECT_EQ(example->disk.enabled, defaults.disk.enabled);
@@ -100,7 +102,7 @@ socket = "/tmp/a.sock"
 data_dir = "/tmp/data"
 request_budget_ms = 50
 drain_deadline_s = 5
-device = {capacity = "128MiB", verify = "always"}
+device = {accelerator = "cuda:3", capacity = "128MiB", verify = "always", overlap = "64MiB"}
 host = {capacity = 134217728, write = "on_second_use"}
 arena = {slab = "1MiB", clean_low = 0.2, clean_high = 0.25}
 [disk]
@@ -129,6 +131,9 @@ level = "debug"
   EXPECT_EQ(config->drain_deadline.count(), 5);
   EXPECT_EQ(config->device.capacity_bytes, 128 * mib);
   EXPECT_EQ(config->device.verify, DeviceVerify::always);
+  EXPECT_EQ(config->device.kind, DeviceKind::cuda);
+  EXPECT_EQ(config->device.cuda_ordinal, 3);
+  EXPECT_EQ(config->device.overlap_bytes, 64 * mib);
   EXPECT_EQ(config->host.capacity_bytes, 128 * mib);
   EXPECT_EQ(config->arena.slab_bytes, 1 * mib);
   EXPECT_FALSE(config->disk.enabled);
@@ -185,6 +190,17 @@ TEST(DaemonConfig, WrongTypeSaysWhatWasFoundAndExpected) {
   EXPECT_EQ(message_for("[device]\nverify = \"sometimes\""),
             "test.toml:2: device.verify: found the text 'sometimes', expected one of \"never\", "
             "\"first_use\", \"always\"");
+}
+
+TEST(DaemonConfig, NamesTheDeviceOfTheArena) {
+  EXPECT_EQ(load_with({"device.accelerator=auto"})->device.kind, DeviceKind::automatic);
+  EXPECT_EQ(load_with({"device.accelerator=emulated"})->device.kind, DeviceKind::emulated);
+  EXPECT_EQ(load_with({"device.accelerator=cuda:0"})->device.cuda_ordinal, 0);
+  for (const char* wrong : {"device.accelerator=cuda", "device.accelerator=cuda:",
+                            "device.accelerator=cuda:-1", "device.accelerator=cuda:1x",
+                            "device.accelerator=gpu", "device.accelerator=cuda:99999999999"})
+    EXPECT_THAT(message_with({wrong}), HasSubstr("expected \"emulated\", \"auto\" or \"cuda:\""))
+        << wrong;
 }
 
 TEST(DaemonConfig, AbsurdValuesAreRefused) {

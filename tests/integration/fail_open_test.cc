@@ -68,6 +68,73 @@ TEST_F(FailOpen, ADaemonKilledDuringAnAnswerChangesNothing) {
   EXPECT_EQ(generate(*engine, prompt, 100).token_ids, expected.token_ids);
 }
 
+// The new daemon may not take its arena while the old one is in use: it waits for the answers that
+// use it, and they do not wait for it.
+TEST_F(FailOpen, ADaemonThatWaitsForTheOldArenaHoldsNoAnswerUp) {
+  const std::vector<std::string> never_both = {"device.capacity=\"64MiB\"", "device.overlap=0"};
+  auto daemon = start_daemon(never_both);
+  auto reference = load_engine(false);
+  auto engine = load_connected_engine();
+  const auto prompt = random_prompt(100, 7), other = random_prompt(80, 8);
+  const auto expected = generate(*reference, prompt, 100);
+  logits_of(*engine, engine->space(), prompt);
+
+  const auto device_bytes = [&]() -> std::uint64_t {
+    const auto stats =
+        client::fetch_stats_json(socket_path(), client::Deadline::clock::now() + patience);
+    EXPECT_TRUE(stats.has_value()) << stats.error().message();
+    return nlohmann::json::parse(*stats).at("tiers").at("device").at("capacity_bytes");
+  };
+  GenerateOptions options;
+  options.max_tokens = 100;
+  bool replaced = false;
+  options.on_text = [&](std::string_view) {
+    if (std::exchange(replaced, true)) return;
+    EXPECT_EQ(daemon->stop(), 0);
+    daemon = start_daemon(never_both);
+    EXPECT_EQ(device_bytes(), 0u);
+  };
+  const auto answer = engine->generate(prompt, options);
+  ASSERT_TRUE(answer.has_value());
+  ASSERT_TRUE(replaced);
+  EXPECT_EQ(answer->hit.cached_tokens, 96u);
+  EXPECT_EQ(answer->token_ids, expected.token_ids);
+
+  ASSERT_TRUE(wait_connected(*engine));
+  EXPECT_EQ(device_bytes(), 64u << 20);
+  const auto again = generate(*engine, prompt, 100);
+  EXPECT_EQ(again.hit.cached_tokens, 96u);
+  EXPECT_EQ(from_tier(again.hit, Tier::disk), 96u);
+  EXPECT_EQ(again.token_ids, expected.token_ids);
+}
+
+// The same with a worker that is a process of its own, and stands still meanwhile.
+TEST_F(FailOpen, AWorkerProcessThatUsesTheOldArenaKeepsTheNewOneWaiting) {
+  const std::vector<std::string> never_both = {"device.capacity=\"64MiB\"", "device.overlap=0"};
+  auto daemon = start_daemon(never_both);
+  const auto stat = [&](const char* name) -> std::uint64_t {
+    const auto stats =
+        client::fetch_stats_json(socket_path(), client::Deadline::clock::now() + patience);
+    if (!stats) return 0;
+    const auto json = nlohmann::json::parse(*stats);
+    return json.contains(name) ? json.at(name) : json.at("tiers").at("device").at(name);
+  };
+  test_support::Process worker({std::string(TERRACE_BIN_DIR) + "/terrace-worker", "generate",
+                                "--model", model_path(), "--socket", socket_path(), "--raw",
+                                "--prompt", "hello there, and so on and on, one two three four",
+                                "--max-tokens", "900", "--threads", "1"});
+  ASSERT_TRUE(test_support::wait_until([&] { return stat("leases") > 0; }));
+  worker.signal(SIGSTOP);
+  ASSERT_TRUE(worker.running()) << worker.errors();
+  daemon->kill();
+  daemon = start_daemon(never_both);
+  EXPECT_EQ(stat("capacity_bytes"), 0u);
+  worker.signal(SIGCONT);
+  EXPECT_EQ(worker.wait(patience), 0) << worker.errors();
+  EXPECT_NE(worker.output(), "");
+  EXPECT_TRUE(test_support::wait_until([&] { return stat("capacity_bytes") == 64u << 20; }));
+}
+
 TEST_F(FailOpen, AStoppedDaemonCostsABoundedTime) {
   auto daemon = start_daemon();
   auto engine = load_connected_engine();

@@ -35,7 +35,7 @@ Status DaemonProcess::start(std::chrono::seconds limit) {
     arguments.push_back(setting);
   }
   log_.clear();
-  process_.emplace(arguments);
+  process_.emplace(arguments, ProcessOptions{.input = "", .environment = options_.environment});
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!accepts_connections(socket_path())) {
     if (process_->wait(poll_interval))

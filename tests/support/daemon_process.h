@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,9 +15,10 @@
 namespace terrace::test_support {
 
 struct DaemonOptions {
-  std::string program;                // path of terraced
-  std::string directory;              // for data/ and terraced.sock; exists
-  std::vector<std::string> settings;  // each passed on as --set
+  std::string program;                                  // path of terraced
+  std::string directory;                                // for data/ and terraced.sock; exists
+  std::vector<std::string> settings;                    // each passed on as --set
+  std::map<std::string, std::string> environment = {};  // in addition to the test's own
 };
 
 // Killed, if it still runs, when destroyed, or when the thread that started it ends. Not
@@ -33,6 +35,7 @@ class DaemonProcess {
   // SIGKILL, and waits.
   void kill();
   void signal(int number);
+  pid_t pid() const { return process_ ? process_->pid() : -1; }
 
   // Of the process that was started last.
   std::string log() const { return log_ + (process_ ? process_->errors() : ""); }
