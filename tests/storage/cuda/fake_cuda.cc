@@ -37,7 +37,7 @@ struct FunctionOfDriver {};
 namespace fake {
 namespace {
 
-constexpr ResultCode not_supported = 801, not_found = 500, invalid_context = 201, broken = 719;
+constexpr ResultCode not_supported = 801, invalid_context = 201, broken = 719;
 constexpr std::size_t granule_bytes = std::size_t{2} << 20;
 constexpr const char* device_name = "stand-in";
 
@@ -64,7 +64,7 @@ struct World {
   AllocationHandle next_allocation = 1;
   std::map<void*, std::size_t> registered;
   ContextOfDriver context;
-  FunctionOfDriver function;
+  FunctionOfDriver hash_kernel, other_kernel;
 };
 
 World& world() {
@@ -454,14 +454,15 @@ DriverApi make_api() {
   api.module_get_function = [](FunctionHandle* function, ModuleHandle,
                                const char* name) -> ResultCode {
     TERRACE_FAKE_ENTER();
-    if (std::string(name) != storage::hash_kernel_name) return not_found;
-    *function = &world().function;
+    *function = std::string(name) == storage::hash_kernel_name ? &world().hash_kernel
+                                                               : &world().other_kernel;
     return success;
   };
-  api.launch_kernel = [](FunctionHandle, unsigned grid_x, unsigned, unsigned, unsigned block_x,
-                         unsigned, unsigned, unsigned, StreamHandle stream, void** parameters,
-                         void**) -> ResultCode {
+  api.launch_kernel = [](FunctionHandle function, unsigned grid_x, unsigned, unsigned,
+                         unsigned block_x, unsigned, unsigned, unsigned, StreamHandle stream,
+                         void** parameters, void**) -> ResultCode {
     TERRACE_FAKE_ENTER();
+    if (function == &world().other_kernel) return success;
     const auto payload = *static_cast<DeviceAddress*>(parameters[0]);
     const auto bytes = *static_cast<std::uint64_t*>(parameters[1]);
     const auto digests = *static_cast<DeviceAddress*>(parameters[2]);

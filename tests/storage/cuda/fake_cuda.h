@@ -2,6 +2,7 @@
 // of this machine. What a device does differently from a CPU it does, too:
 //  - device memory has addresses that the CPU cannot touch (that is a SIGSEGV);
 //  - what is put on a stream happens when somebody waits for it, the latest moment allowed;
+//  - kernels other than the checksum's do nothing;
 //  - most calls fail without a context that is current on their thread.
 // Also built as a libcuda.so.1 of its own, so that programs find it as they would find the driver.
 #pragma once
