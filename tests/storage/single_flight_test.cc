@@ -1,4 +1,5 @@
 // Waiting for what another session is computing.
+#include <functional>
 #include <optional>
 
 #include "core/checksum.h"
@@ -148,31 +149,25 @@ TEST_F(SingleFlight, AReleaseOfTheReservationEndsTheWaitAtOnce) {
   check();
 }
 
-TEST_F(SingleFlight, AnAbandonedSessionEndsTheWaitAtOnce) {
+TEST_F(SingleFlight, WhateverEndsTheComputingSessionEndsTheWaitAtOnce) {
   const Prompt p = prompt(1, 2);
-  cache_->reserve(computing_, 1, space_, p.keys, 0);
-  const auto wait = wait_for(waiting_, 1, p.keys);
-  cache_->abandon_session(computing_);
-  EXPECT_EQ(wait->blocks(), 0u);
-  check();
-}
-
-TEST_F(SingleFlight, TheEndOfASessionEndsTheWaitAtOnce) {
-  const Prompt p = prompt(1, 2);
-  cache_->reserve(computing_, 1, space_, p.keys, 0);
-  const auto wait = wait_for(waiting_, 1, p.keys);
-  cache_->end_session(computing_);
-  EXPECT_EQ(wait->blocks(), 0u);
-  check();
-}
-
-TEST_F(SingleFlight, ADrainEndsTheWaitAtOnce) {
-  const Prompt p = prompt(1, 2);
-  cache_->reserve(computing_, 1, space_, p.keys, 0);
-  const auto wait = wait_for(waiting_, 1, p.keys);
-  cache_->drain([] {});
-  EXPECT_EQ(wait->blocks(), 0u);
-  EXPECT_EQ(wait_for(waiting_, 2, p.keys)->blocks(), 0u);
+  const std::vector<std::function<void()>> ends = {
+      [&] { cache_->abandon_session(computing_); },
+      [&] { cache_->end_session(computing_); },
+      [&] { cache_->drain([] {}); },
+  };
+  LeaseId lease = 1;
+  for (const auto& end : ends) {
+    computing_ = cache_->open_session();
+    cache_->reserve(computing_, 1, space_, p.keys, 0);
+    const auto wait = wait_for(waiting_, lease++, p.keys);
+    EXPECT_FALSE(wait->answered());
+    end();
+    EXPECT_EQ(wait->blocks(), 0u);
+    check();
+  }
+  // Nothing is sealed while draining, so nothing is waited for.
+  EXPECT_EQ(wait_for(waiting_, lease, p.keys)->blocks(), 0u);
 }
 
 TEST_F(SingleFlight, ASlotSealedUnderAnotherKeyEndsTheWaitForItsOwn) {
