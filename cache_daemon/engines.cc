@@ -49,6 +49,9 @@ storage::CacheOptions cache_options(const config::DaemonConfig& config,
   options.disk_write = write_policy(config.disk.write);
   options.write_behind_hour_bytes = config.disk.write_behind_hour_bytes;
   options.write_behind_day_bytes = config.disk.write_behind_day_bytes;
+  options.pin_capacity_bytes = config.pins.capacity_bytes.value_or(
+      (config.disk.enabled ? config.disk.capacity_bytes : config.device.capacity_bytes) /
+      config::auto_pin_divisor);
   options.device_verify = device_verify(config.device.verify);
   return options;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cache_daemon/limits.h"
+#include "core/clock.h"
 #include "protocol/descriptor.h"
 #include "protocol/packed.h"
 
@@ -44,6 +45,30 @@ void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to
   to.setBytes(from.bytes);
 }
 
+void write_pin(const storage::PinInfo& from, protocol::PinInfo::Builder to) {
+  to.setKey(pack(from.key));
+  to.setSpace(pack(from.space));
+  to.setTier(from.tier ? static_cast<std::uint8_t>(*from.tier) : protocol::ANY_TIER);
+  to.setExpiresUnixMs(from.expires_unix_ms);
+  to.setBlocks(from.blocks);
+  to.setBytes(from.bytes);
+  to.setWhole(from.whole);
+}
+
+BlockKey read_key(capnp::Data::Reader from) {
+  const auto key = protocol::unpack_key(from);
+  KJ_REQUIRE(key.has_value(), "a key must have 32 bytes");
+  return *key;
+}
+
+// What the cache refuses, as the caller's library reads it.
+kj::Exception refusal(const Status& status) {
+  const auto type = status.code() == StatusCode::resource_exhausted
+                        ? kj::Exception::Type::OVERLOADED
+                        : kj::Exception::Type::FAILED;
+  return {type, __FILE__, __LINE__, kj::heapString(status.message().c_str())};
+}
+
 }  // namespace
 
 std::string stats_json(const Context& context) {
@@ -69,6 +94,9 @@ std::string stats_json(const Context& context) {
                              {"awaited_blocks", stats.awaited_blocks},
                              {"expired_waits", stats.expired_waits},
                              {"declined_writes", stats.declined_writes},
+                             {"pins", stats.pins},
+                             {"pinned_bytes", stats.pinned_bytes},
+                             {"pin_capacity_bytes", stats.pin_capacity_bytes},
                              {"disk_hour_bytes", stats.disk_hour_bytes},
                              {"disk_day_bytes", stats.disk_day_bytes},
                              {"spaces", stats.spaces},
@@ -84,11 +112,7 @@ kj::Promise<void> OperatorServer::stats(StatsContext call) {
 kj::Promise<void> OperatorServer::listBlocks(ListBlocksContext call) {
   const auto params = call.getParams();
   BlockKey from;
-  if (params.getFrom().size() > 0) {
-    const auto key = protocol::unpack_key(params.getFrom());
-    KJ_REQUIRE(key.has_value(), "a key must have 32 bytes");
-    from = *key;
-  }
+  if (params.getFrom().size() > 0) from = read_key(params.getFrom());
   const std::size_t limit = std::clamp<std::size_t>(params.getLimit(), 1, max_blocks_per_page);
   const storage::BlockPage page = context_.cache.list(from, limit);
   auto results = call.getResults();
@@ -104,6 +128,36 @@ kj::Promise<void> OperatorServer::listSpaces(ListSpacesContext call) {
   auto list = call.getResults().initSpaces(static_cast<unsigned>(spaces.size()));
   for (std::size_t i = 0; i < spaces.size(); ++i)
     protocol::write_descriptor(spaces[i], list[static_cast<unsigned>(i)]);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> OperatorServer::pin(PinContext call) {
+  const auto params = call.getParams();
+  storage::PinOptions options;
+  if (const auto tier = params.getTier(); tier != protocol::ANY_TIER) {
+    KJ_REQUIRE(tier < tier_count, "there is no such tier");
+    options.tier = static_cast<Tier>(tier);
+  }
+  if (const std::uint64_t ttl_ms = params.getTtlMs(); ttl_ms > 0) {
+    KJ_REQUIRE(ttl_ms <= max_pin_ttl_ms, "a pin may not be that long");
+    options.expires_unix_ms = SystemClock().unix_ms() + static_cast<std::int64_t>(ttl_ms);
+  }
+  const auto pinned = context_.cache.pin(read_key(params.getKey()), options);
+  if (!pinned) return refusal(pinned.error());
+  write_pin(*pinned, call.getResults().initPin());
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> OperatorServer::unpin(UnpinContext call) {
+  const Status status = context_.cache.unpin(read_key(call.getParams().getKey()));
+  if (!status.ok()) return refusal(status);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> OperatorServer::listPins(ListPinsContext call) {
+  const auto pins = context_.cache.pins();
+  auto list = call.getResults().initPins(static_cast<unsigned>(pins.size()));
+  for (std::size_t i = 0; i < pins.size(); ++i) write_pin(pins[i], list[static_cast<unsigned>(i)]);
   return kj::READY_NOW;
 }
 

@@ -14,6 +14,9 @@ class OperatorServer final : public protocol::Operator::Server {
   kj::Promise<void> stats(StatsContext call) override;
   kj::Promise<void> listBlocks(ListBlocksContext call) override;
   kj::Promise<void> listSpaces(ListSpacesContext call) override;
+  kj::Promise<void> pin(PinContext call) override;
+  kj::Promise<void> unpin(UnpinContext call) override;
+  kj::Promise<void> listPins(ListPinsContext call) override;
 
  private:
   Context& context_;

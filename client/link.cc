@@ -26,6 +26,9 @@ kj::Exception failure(const std::string& what) {
 
 Status to_status(const kj::Exception& exception) {
   std::string message(exception.getDescription().cStr());
+  // What the daemon says is put in front of people as it stands.
+  constexpr std::string_view wrapping = "remote exception: ";
+  if (message.starts_with(wrapping)) message.erase(0, wrapping.size());
   switch (exception.getType()) {
     case kj::Exception::Type::DISCONNECTED:
       return {StatusCode::unavailable, std::move(message)};

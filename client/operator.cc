@@ -34,6 +34,22 @@ Result<BlockListing> read_block(protocol::BlockInfo::Reader from) {
   return block;
 }
 
+Result<PinListing> read_pin(protocol::PinInfo::Reader from) {
+  const auto key = protocol::unpack_key(from.getKey());
+  const auto space = protocol::unpack_key(from.getSpace());
+  const std::uint8_t tier = from.getTier();
+  if (!key || !space || (tier >= tier_count && tier != protocol::ANY_TIER)) return not_understood();
+  PinListing pin;
+  pin.key = *key;
+  pin.space = *space;
+  if (tier != protocol::ANY_TIER) pin.tier = static_cast<Tier>(tier);
+  pin.expires_unix_ms = from.getExpiresUnixMs();
+  pin.blocks = from.getBlocks();
+  pin.bytes = from.getBytes();
+  pin.whole = from.getWhole();
+  return pin;
+}
+
 }  // namespace
 
 class OperatorClient::Impl {
@@ -135,6 +151,38 @@ Result<std::vector<SpaceDescriptor>> OperatorClient::list_spaces(Deadline deadli
         }
         return spaces;
       });
+}
+
+Result<PinListing> OperatorClient::pin(const BlockKey& key, const std::optional<Tier>& tier,
+                                       std::chrono::milliseconds ttl, Deadline deadline) {
+  auto request = impl_->capability().pinRequest();
+  request.setKey(protocol::pack(key));
+  request.setTier(tier ? static_cast<std::uint8_t>(*tier) : protocol::ANY_TIER);
+  request.setTtlMs(static_cast<std::uint64_t>(ttl.count()));
+  return impl_->wait<PinListing>(request.send(), deadline,
+                                 [](auto&& answer) { return read_pin(answer.getPin()); });
+}
+
+Status OperatorClient::unpin(const BlockKey& key, Deadline deadline) {
+  auto request = impl_->capability().unpinRequest();
+  request.setKey(protocol::pack(key));
+  const auto done =
+      impl_->wait<bool>(request.send(), deadline, [](auto&&) -> Result<bool> { return true; });
+  return done ? Status() : done.error();
+}
+
+Result<std::vector<PinListing>> OperatorClient::list_pins(Deadline deadline) {
+  return impl_->wait<std::vector<PinListing>>(impl_->capability().listPinsRequest().send(),
+                                              deadline,
+                                              [](auto&& answer) -> Result<std::vector<PinListing>> {
+                                                std::vector<PinListing> pins;
+                                                for (const auto from_daemon : answer.getPins()) {
+                                                  auto pin = read_pin(from_daemon);
+                                                  if (!pin) return error(pin.error());
+                                                  pins.push_back(std::move(*pin));
+                                                }
+                                                return pins;
+                                              });
 }
 
 Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline) {

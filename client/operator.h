@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,14 @@ struct ListingPage {
   std::optional<BlockKey> next;  // where to go on; absent at the end
 };
 
+struct PinListing {
+  BlockKey key, space;
+  std::optional<Tier> tier;          // that its blocks stay in; absent: they stay somewhere
+  std::int64_t expires_unix_ms = 0;  // 0: never
+  std::uint64_t blocks = 0, bytes = 0;
+  bool whole = false;  // all blocks are in some tier
+};
+
 // One connection. Each call: unavailable if the daemon is not there (any more), deadline_exceeded
 // if it takes longer, with a message for people. One thread at a time, and the same one throughout.
 class OperatorClient {
@@ -48,6 +57,13 @@ class OperatorClient {
   Result<ListingPage> list_blocks(const std::optional<BlockKey>& from, std::uint32_t limit,
                                   Deadline deadline);
   Result<std::vector<SpaceDescriptor>> list_spaces(Deadline deadline);
+
+  // Keeps the prefix that ends in this block for `ttl` (zero: until unpin). resource_exhausted past
+  // a budget, internal with the daemon's reason for what it refuses otherwise.
+  Result<PinListing> pin(const BlockKey& key, const std::optional<Tier>& tier,
+                         std::chrono::milliseconds ttl, Deadline deadline);
+  Status unpin(const BlockKey& key, Deadline deadline);
+  Result<std::vector<PinListing>> list_pins(Deadline deadline);
 
  private:
   class Impl;

@@ -88,6 +88,8 @@ void read_tiers(OptionReader& options, DaemonConfig& config) {
                   {"io_uring", DiskRing::io_uring},
                   {"threads", DiskRing::threads}});
 
+  options.bytes_or_auto("pins.capacity", config.pins.capacity_bytes, 0, max_disk_bytes);
+
   const std::uint64_t slab = config.arena.slab_bytes;
   if ((slab & (slab - 1)) != 0)
     options.problem("arena.slab", "found " + std::to_string(slab) + ", expected a power of two");

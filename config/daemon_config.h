@@ -63,6 +63,13 @@ struct DiskOptions {
   DiskRing ring = DiskRing::automatic;
 };
 
+// "auto" pins may take this part of the lowest tier.
+constexpr std::uint64_t auto_pin_divisor = 4;
+
+struct PinsOptions {
+  std::optional<std::uint64_t> capacity_bytes;  // nothing: "auto"
+};
+
 struct DaemonLimits {
   std::uint32_t max_sessions = 256;
   std::uint32_t max_keys_per_call = 16384;
@@ -84,6 +91,7 @@ struct DaemonConfig {
   HostOptions host;
   ArenaOptions arena;
   DiskOptions disk;
+  PinsOptions pins;
   DaemonLimits limits;
   LogOptions log;
 };

@@ -152,6 +152,18 @@ struct BlockInfo {
   bytes @8 :UInt64;  # of the payload
 }
 
+const anyTier :UInt8 = 255;
+
+struct PinInfo {
+  key @0 :Data;  # the last block of the prefix
+  space @1 :Data;  # digest
+  tier @2 :UInt8;  # that its blocks stay in once they are there; anyTier: they stay somewhere
+  expiresUnixMs @3 :Int64;  # 0: never
+  blocks @4 :UInt64;
+  bytes @5 :UInt64;
+  whole @6 :Bool;  # all of them are in some tier: what was lost must be computed again
+}
+
 interface Operator {
   # For people and their tools.
 
@@ -163,4 +175,12 @@ interface Operator {
   # `limit` and what the daemon allows a page. `next` is where to go on, empty at the end.
 
   listSpaces @2 () -> (spaces :List(SpaceDescriptor));
+
+  pin @3 (key :Data, tier :UInt8, ttlMs :UInt64) -> (pin :PinInfo);
+  # Keeps the prefix that ends in this block, for ttlMs (0: until unpin). Pinning the same key again
+  # changes the pin.
+
+  unpin @4 (key :Data);
+
+  listPins @5 () -> (pins :List(PinInfo));
 }

@@ -146,6 +146,12 @@ std::vector<SealOutcome> TieredCache::seal(SessionId session, LeaseId lease,
 
 void TieredCache::release(SessionId session, LeaseId lease) { impl_->release(session, lease); }
 
+Result<PinInfo> TieredCache::pin(const BlockKey& key, const PinOptions& options) {
+  return impl_->pin(key, options);
+}
+Status TieredCache::unpin(const BlockKey& key) { return impl_->unpin(key); }
+std::vector<PinInfo> TieredCache::pins() const { return impl_->pins(); }
+
 void TieredCache::drain(std::function<void()> done) { impl_->drain(std::move(done)); }
 std::size_t TieredCache::drain_blocks_left() const { return impl_->drain_blocks_left(); }
 

@@ -60,6 +60,8 @@ struct CacheOptions {
   // on_second_use; 0: no limit. What is used twice is written whatever was spent, and counts.
   std::uint64_t write_behind_hour_bytes = 0;
   std::uint64_t write_behind_day_bytes = 0;
+  // What pins may hold in all.
+  std::uint64_t pin_capacity_bytes = 0;
   DeviceVerify device_verify = DeviceVerify::first_use;
 };
 
@@ -112,6 +114,21 @@ enum class SealOutcome : std::uint8_t {
               // stays the lease's own
 };
 
+struct PinOptions {
+  // Absent: the blocks stay somewhere. device or host: each stays in this tier once it is there.
+  std::optional<Tier> tier;
+  std::int64_t expires_unix_ms = 0;  // 0: never
+};
+
+struct PinInfo {
+  BlockKey key, space;
+  std::optional<Tier> tier;
+  std::int64_t expires_unix_ms = 0;
+  std::uint64_t blocks = 0;  // of the prefix
+  std::uint64_t bytes = 0;   // of all of them
+  bool whole = false;        // all of them are in some tier
+};
+
 struct TierStats {
   std::uint64_t capacity_bytes = 0, used_bytes = 0, blocks = 0;
   std::uint64_t hits = 0;    // blocks acquired that match found here
@@ -142,6 +159,8 @@ struct CacheStats {
   // Sealed blocks that were not written to disk at once because they were used only once: by
   // on_second_use, or past the budget of `behind`.
   std::uint64_t declined_writes = 0;
+  std::uint64_t pins = 0;
+  std::uint64_t pinned_bytes = 0, pin_capacity_bytes = 0;
   // What was written to disk in this hour and this day of UTC.
   std::uint64_t disk_hour_bytes = 0, disk_day_bytes = 0;
 };
@@ -236,6 +255,18 @@ class TieredCache {
 
   // Ends a lease; nothing if there is none. Slots that were reserved and not sealed are free again.
   void release(SessionId session, LeaseId lease);
+
+  // Keeps the prefix that ends in a block: none of its blocks leaves its last tier, and they are
+  // written to disk whatever the policy says. No use is counted. Kept across restarts where there
+  // is a disk: durable as fast as a block is. Pinning the same key again changes the pin. not_found
+  // if the prefix is not whole; resource_exhausted past the budget of bytes (blocks that several
+  // pins share count once), half of a tier's arena, or the number of pins; invalid_argument for a
+  // tier that is not there and for a time that is over.
+  Result<PinInfo> pin(const BlockKey& key, const PinOptions& options);
+  // not_found if it is not pinned.
+  Status unpin(const BlockKey& key);
+  // In the order of their keys.
+  std::vector<PinInfo> pins() const;
 
   // Writes what only device and host hold to disk, the most recently used prefixes first and of
   // each its head first, and calls `done` when it is durable. A disk that keeps failing is tried

@@ -6,8 +6,10 @@
 
 #include "client/cli/fetch_listing.h"
 #include "client/cli/listing.h"
+#include "client/cli/pins.h"
 #include "client/cli/stats.h"
 #include "client/operator.h"
+#include "core/clock.h"
 #include "core/default_paths.h"
 
 namespace terrace::cli {
@@ -19,6 +21,9 @@ constexpr int exit_usage = 2;
 // A daemon that is stopped or overloaded: a person waits no longer than this for one answer.
 constexpr std::chrono::seconds call_timeout{5};
 
+// Ten years; longer is for ever.
+constexpr std::uint64_t max_ttl_s = 3650ull * 86400;
+
 // What a table shows unless told otherwise; --json shows everything.
 constexpr std::size_t default_table_limit = 50;
 
@@ -26,7 +31,12 @@ struct Options {
   std::string socket_path = default_socket_path();
   bool json = false;
   std::optional<std::size_t> limit;
+  std::string key;
+  std::optional<Tier> tier;
+  std::uint64_t ttl_s = 0;
 };
+
+client::Deadline call_deadline() { return client::Deadline::clock::now() + call_timeout; }
 
 Status run_stats(const Options& options) {
   const auto stats =
@@ -43,6 +53,38 @@ Status run_ls(const Options& options) {
     print_listing_json(*listing, options.limit.value_or(0), std::cout);
   else
     print_listing(*listing, options.limit.value_or(default_table_limit), std::cout);
+  return {};
+}
+
+Status run_pin(const Options& options) {
+  const auto key = parse_key(options.key);
+  if (!key) return key.error();
+  const auto daemon = client::OperatorClient::connect(options.socket_path);
+  if (!daemon) return daemon.error();
+  const auto pin =
+      (*daemon)->pin(*key, options.tier, std::chrono::seconds(options.ttl_s), call_deadline());
+  if (!pin) return pin.error();
+  print_pins({*pin}, SystemClock().unix_ms(), std::cout);
+  return {};
+}
+
+Status run_unpin(const Options& options) {
+  const auto key = parse_key(options.key);
+  if (!key) return key.error();
+  const auto daemon = client::OperatorClient::connect(options.socket_path);
+  if (!daemon) return daemon.error();
+  return (*daemon)->unpin(*key, call_deadline());
+}
+
+Status run_pins(const Options& options) {
+  const auto daemon = client::OperatorClient::connect(options.socket_path);
+  if (!daemon) return daemon.error();
+  const auto pins = (*daemon)->list_pins(call_deadline());
+  if (!pins) return pins.error();
+  if (options.json)
+    print_pins_json(*pins, std::cout);
+  else
+    print_pins(*pins, SystemClock().unix_ms(), std::cout);
   return {};
 }
 
@@ -63,7 +105,7 @@ std::string advice(const Status& status, const std::string& socket_path) {
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows what a running terraced has cached.", "terrace");
+  CLI::App app("Shows what a running terraced has cached, and keeps it there.", "terrace");
   app.set_version_flag("--version", "terrace " TERRACE_VERSION);
   app.require_subcommand(1);
   app.add_option("--socket", options.socket_path,
@@ -72,7 +114,21 @@ int run(int argc, char** argv) {
   app.fallthrough();
   CLI::App* stats = app.add_subcommand("stats", "tiers: capacity, use, hits, misses");
   CLI::App* ls = app.add_subcommand("ls", "blocks, each prefix from its head to its tail");
-  for (CLI::App* command : {stats, ls})
+  CLI::App* pin = app.add_subcommand("pin", "keep a prefix in the cache");
+  CLI::App* unpin = app.add_subcommand("unpin", "end a pin");
+  CLI::App* pins = app.add_subcommand("pins", "what is pinned");
+  for (CLI::App* command : {pin, unpin})
+    command->add_option("key", options.key, "of the prefix's last block, as 'ls --json' shows it")
+        ->required();
+  pin->add_option("--tier", options.tier, "device or host: stay there once there (else anywhere)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Tier>{{"device", Tier::device}, {"host", Tier::host}}));
+  pin->add_option("--ttl", options.ttl_s, "how long, such as 90m or 7d (else until unpin)")
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}))
+      ->check(CLI::Range(std::uint64_t{1}, max_ttl_s))
+      ->type_name("TIME");
+  for (CLI::App* command : {stats, ls, pins})
     command->add_flag("--json", options.json, "print JSON, for programs");
   ls->add_option("--limit", options.limit, "show at most N blocks, 0 for all (a table shows 50)")
       ->type_name("N");
@@ -85,7 +141,11 @@ int run(int argc, char** argv) {
     return exit_usage;
   }
 
-  Status status = stats->parsed() ? run_stats(options) : run_ls(options);
+  Status status = stats->parsed()   ? run_stats(options)
+                  : ls->parsed()    ? run_ls(options)
+                  : pin->parsed()   ? run_pin(options)
+                  : unpin->parsed() ? run_unpin(options)
+                                    : run_pins(options);
   if (status.ok() && !std::cout.flush())
     status = Status(StatusCode::io_error, "could not write to standard output");
   if (status.ok()) return 0;

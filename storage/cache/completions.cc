@@ -122,6 +122,7 @@ void TieredCache::Impl::tick() {
     flush_recency(max_touches_a_turn);
     if (touched_.empty()) recency_flushed_ns_ = now_ns;
     save_write_budget();
+    expire_pins();
   }
   continue_drain();
   deliver_finished();

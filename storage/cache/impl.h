@@ -1,6 +1,6 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
-// roles in a file each: match.cc, leases.cc, acquire.cc, single_flight.cc, load.cc, seal.cc,
-// evict.cc, write_behind.cc, demote.cc, recover.cc, drain.cc, report.cc, completions.cc,
+// roles in a file each: match.cc, leases.cc, pins.cc, acquire.cc, single_flight.cc, load.cc,
+// seal.cc, evict.cc, write_behind.cc, demote.cc, recover.cc, drain.cc, report.cc, completions.cc,
 // invariants.cc.
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "storage/cache/arena_tier.h"
 #include "storage/cache/flights.h"
 #include "storage/cache/load_rate.h"
+#include "storage/cache/pin_table.h"
 #include "storage/cache/write_budget.h"
 #include "storage/catalog/catalog.h"
 #include "storage/policy/candidates.h"
@@ -46,6 +47,10 @@ constexpr std::size_t max_evictions_a_turn = 256;
 constexpr std::size_t max_touches_a_turn = 4096;
 // Eviction keeps this part of the disk free, so that a write need not wait for one.
 constexpr double disk_free_fraction = 0.02;
+// Pins are looked through now and then, and device and host must have room for others.
+constexpr std::size_t max_pins = 1024;
+constexpr double max_pinned_arena_fraction = 0.5;
+constexpr const char* pin_note_prefix = "pin/";
 // The name of the DiskNote that keeps what was spent of the budget of writes.
 constexpr const char* write_budget_note = "write_budget";
 
@@ -94,6 +99,11 @@ class TieredCache::Impl {
   void set_wake(std::function<void()> wake);
   void run_completions();
   void tick();
+
+  // pins.cc
+  Result<PinInfo> pin(const BlockKey& key, const PinOptions& options);
+  Status unpin(const BlockKey& key);
+  std::vector<PinInfo> pins() const;
 
   // drain.cc
   void drain(std::function<void()> done);
@@ -179,6 +189,9 @@ class TieredCache::Impl {
 
   // residency.cc: every change of where a block is goes through these.
   void refresh(Block& block) { candidates_.refresh(block, space_of(block).size_class); }
+  // A new entry of the catalog, a hole until it gets its copy. Null if the catalog takes no more.
+  Block* add_block(SpaceEntry& space, Block* parent, const BlockKey& key,
+                   std::span<const Token> tokens);
   void touch(Block& block, std::uint64_t recency);
   // Makes `slot` the place of the block in the slot's tier, in the slot's state.
   void attach(Block& block, Slot& slot);
@@ -281,6 +294,15 @@ class TieredCache::Impl {
   void write_ahead(ArenaTier& arena, std::uint32_t size_class);
   void finish_demotion(const Operation& operation, const Status& status, std::uint64_t checksum);
 
+  // pins.cc
+  Status check_pins() const;
+  // Tells the blocks with these keys how they are held now.
+  void apply_pins(std::span<const BlockKey> keys);
+  void remove_pin(BlockKey key);
+  void expire_pins();
+  void recover_pin(const DiskNote& note);
+  PinInfo describe_pin(const Pin& pin) const;
+
   // drain.cc
   void continue_drain();
 
@@ -340,6 +362,8 @@ class TieredCache::Impl {
   std::size_t demotions_in_flight_ = 0;
   std::uint32_t demotion_failures_ = 0;
   std::int64_t demote_not_before_ns_ = 0;
+
+  PinTable pins_;
 
   bool draining_ = false;
   bool drain_flushing_ = false;

@@ -107,6 +107,7 @@ Status TieredCache::Impl::check_invariants() const {
       children[1] += child->host != nullptr;
       children[2] += child->disk != DiskCopy::none;
     }
+    if (block.pin != pins_.floor(block.key)) return fail("a pin is out of date");
     if (!candidates_.up_to_date(block)) return fail("what may be evicted is out of date");
     if (children != block.children_in) return fail("children are miscounted");
     return true;

@@ -26,8 +26,10 @@ Status TieredCache::Impl::attach_device(std::unique_ptr<DeviceMemory> memory) {
 
 void TieredCache::Impl::recover() {
   if (!disk_) return;
-  for (const DiskNote& note : disk_->take_recovered_notes())
+  for (const DiskNote& note : disk_->take_recovered_notes()) {
     if (note.name == write_budget_note) write_budget_.restore(note.value);
+    recover_pin(note);
+  }
   adopt_recovered_blocks();
 #ifdef __GLIBC__
   // What recovery took for a moment, here and in the disk, is more than what is kept.
@@ -62,10 +64,9 @@ void TieredCache::Impl::adopt_recovered_blocks() {
       if (found.space != space->digest || found.tokens.size() != space->descriptor.block_tokens ||
           !blocks.agrees(i) || catalog_.find(found.key))
         return;
-      Block* const block = catalog_.insert(*space, parent, found.key, found.tokens);
+      Block* const block = add_block(*space, parent, found.key, found.tokens);
       if (!block) return;
       reached[i] = true;
-      catalog_.count_hole(1);
       block->recency = found.recency;
       recency_ = std::max(recency_, found.recency);
       set_disk(*block, DiskCopy::present, found.disk_bytes);

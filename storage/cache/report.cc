@@ -40,6 +40,9 @@ CacheStats TieredCache::Impl::stats() const {
   stats.awaited_blocks = awaited_blocks_;
   stats.expired_waits = expired_waits_;
   stats.declined_writes = declined_writes_;
+  stats.pins = pins_.size();
+  stats.pinned_bytes = pins_.bytes(PinFloor::anywhere);
+  stats.pin_capacity_bytes = options_.pin_capacity_bytes;
   stats.disk_hour_bytes = write_budget_.spent_this_hour(clock_.unix_ms());
   stats.disk_day_bytes = write_budget_.spent_this_day(clock_.unix_ms());
   return stats;

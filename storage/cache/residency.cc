@@ -5,6 +5,15 @@
 
 namespace terrace::storage {
 
+Block* TieredCache::Impl::add_block(SpaceEntry& space, Block* parent, const BlockKey& key,
+                                    std::span<const Token> tokens) {
+  Block* const block = catalog_.insert(space, parent, key, tokens);
+  if (!block) return nullptr;
+  catalog_.count_hole(1);
+  if (!pins_.empty()) block->pin = pins_.floor(key);
+  return block;
+}
+
 void TieredCache::Impl::touch(Block& block, std::uint64_t recency) {
   candidates_.withdraw(block, space_of(block).size_class);
   block.recency = recency;

@@ -35,9 +35,8 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     }
     const bool healed = block && !block->present();
     if (!block) {
-      block = catalog_.insert(space, parent, key, request.tokens);
+      block = add_block(space, parent, key, request.tokens);
       if (!block) continue;
-      catalog_.count_hole(1);  // until it has its copy, just below
     }
     --reserved_slots_;
     slot->state = SlotState::copy;

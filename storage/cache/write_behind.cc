@@ -39,13 +39,14 @@ void TieredCache::Impl::admit_sealed(Block& block) {
     block.host_declined = true;
     refresh(block);
   }
-  if (!disk_ || block.disk != DiskCopy::none || block.write_queued ||
-      options_.disk_write == WritePolicy::on_evict)
-    return;
+  if (!disk_ || block.disk != DiskCopy::none || block.write_queued) return;
   // It is reachable, or it could not have been sealed. What has descendants was used before: it
   // closes a hole, which a restart would open again.
-  if (!block.children.empty() ||
-      (options_.disk_write == WritePolicy::behind && may_write_behind(block)))
+  if (block.pin != PinFloor::none ||
+      (!block.children.empty() && options_.disk_write != WritePolicy::on_evict))
+    return queue_write(block, true);
+  if (options_.disk_write == WritePolicy::on_evict) return;
+  if (options_.disk_write == WritePolicy::behind && may_write_behind(block))
     return queue_write(block, true);
   ++declined_writes_;
   decline_disk(block);

@@ -56,6 +56,10 @@ struct Slot {
 
 enum class DiskCopy : std::uint8_t { none, writing, present };
 
+// How an operator's pins hold a block: it does not leave its last tier, or not this one once it is
+// there.
+enum class PinFloor : std::uint8_t { none, anywhere, host, device };
+
 // Whether and how easily a copy may be evicted.
 enum class Candidate : std::uint8_t {
   no,         // held, busy, or needed by something in the same tier
@@ -123,7 +127,8 @@ struct Block {
       false;                       // the last read of the disk's copy failed, though it may be good
   bool host_declined : 1 = false;  // likewise the host arena
   bool write_queued : 1 = false;   // to the disk
-  bool touched : 1 = false;        // its recency is still to be told to the disk
+  PinFloor pin : 2 = PinFloor::none;
+  bool touched : 1 = false;  // its recency is still to be told to the disk
   ShortPointer<Slot> device;
   ShortPointer<Slot> host;
   std::uint32_t depth : 24 = 0;  // at most max_depth

@@ -11,23 +11,28 @@ bool may_go(const Slot* slot) { return slot->holders == 0 && slot->busy == 0; }
 
 Candidate Candidates::judge(const Block& block, Tier tier) const {
   if (block.children_in[static_cast<std::size_t>(tier)] > 0) return Candidate::no;
-  const bool needed = !block.children.empty();  // if this is the last copy
+  const bool pinned = block.pin != PinFloor::none;
+  const bool needed = pinned || !block.children.empty();  // if this is the last copy
   const bool disk_wants_it = has_disk_ && !block.disk_declined;
   switch (tier) {
     case Tier::device:
-      if (!block.in_device() || !may_go(block.device)) return Candidate::no;
+      if (!block.in_device() || !may_go(block.device) || block.pin == PinFloor::device)
+        return Candidate::no;
       if (block.in_host()) return Candidate::settled;
+      if (block.pin == PinFloor::host)
+        return has_host_ && !block.host_declined ? Candidate::anchored : Candidate::no;
       if (has_host_ && !block.host_declined) {
         if (block.on_disk()) return Candidate::droppable;
         return needed ? Candidate::anchored : Candidate::dirty;
       }
       break;
     case Tier::host:
-      if (!block.in_host() || !may_go(block.host)) return Candidate::no;
+      if (!block.in_host() || !may_go(block.host) || block.pin == PinFloor::host)
+        return Candidate::no;
       if (block.in_device()) return Candidate::droppable;
       break;
     case Tier::disk:
-      if (!block.on_disk() || block.disk_reads > 0) return Candidate::no;
+      if (!block.on_disk() || block.disk_reads > 0 || pinned) return Candidate::no;
       return block.in_device() || block.in_host() || !needed ? Candidate::settled : Candidate::no;
     case Tier::redis:
       return Candidate::no;

@@ -81,6 +81,7 @@ TEST(DaemonConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->disk.capacity_bytes, defaults.disk.capacity_bytes);
   EXPECT_EQ(example->arena.clean_low, defaults.arena.clean_low);
   EXPECT_EQ(example->arena.clean_high, defaults.arena.clean_high);
+  EXPECT_EQ(example->pins.capacity_bytes, defaults.pins.capacity_bytes);
   EXPECT_EQ(example->host.write, defaults.host.write);
   EXPECT_EQ(example->disk.write, defaults.disk.write);
   EXPECT_EQ(example->disk.write_behind_hour_bytes, defaults.disk.write_behind_hour_bytes);
@@ -114,6 +115,8 @@ write_behind_per_day = 0
 codec = "zstd"
 zstd_level = 3
 ring = "threads"
+[pins]
+capacity = "2MiB"
 [limits]
 max_sessions = 2
 max_keys_per_call = 3
@@ -138,6 +141,7 @@ level = "debug"
   EXPECT_EQ(config->arena.slab_bytes, 1 * mib);
   EXPECT_FALSE(config->disk.enabled);
   EXPECT_EQ(config->disk.capacity_bytes, 2 * gib);
+  EXPECT_EQ(config->pins.capacity_bytes, 2 * mib);
   EXPECT_EQ(config->host.write, WritePolicy::on_second_use);
   EXPECT_EQ(config->arena.clean_low, 0.2);
   EXPECT_EQ(config->arena.clean_high, 0.25);
