@@ -154,6 +154,21 @@ kj::Promise<void> OperatorServer::unpin(UnpinContext call) {
   return kj::READY_NOW;
 }
 
+kj::Promise<void> OperatorServer::dropSpace(DropSpaceContext call) {
+  auto outcome = kj::newPromiseAndFulfiller<void>();
+  // A function must be copyable.
+  auto fulfiller = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(outcome.fulfiller));
+  const std::uint64_t blocks = context_.cache.drop_space(
+      read_key(call.getParams().getDigest()), [fulfiller](const Status& status) {
+        if (status.ok())
+          (*fulfiller)->fulfill();
+        else
+          (*fulfiller)->reject(refusal(status));
+      });
+  return outcome.promise.then(
+      [call, blocks]() mutable { call.getResults().setBlocks(blocks); });
+}
+
 kj::Promise<void> OperatorServer::listPins(ListPinsContext call) {
   const auto pins = context_.cache.pins();
   auto list = call.getResults().initPins(static_cast<unsigned>(pins.size()));

@@ -17,6 +17,7 @@ class OperatorServer final : public protocol::Operator::Server {
   kj::Promise<void> pin(PinContext call) override;
   kj::Promise<void> unpin(UnpinContext call) override;
   kj::Promise<void> listPins(ListPinsContext call) override;
+  kj::Promise<void> dropSpace(DropSpaceContext call) override;
 
  private:
   Context& context_;

@@ -185,6 +185,14 @@ Result<std::vector<PinListing>> OperatorClient::list_pins(Deadline deadline) {
                                               });
 }
 
+Result<std::uint64_t> OperatorClient::drop_space(const BlockKey& digest, Deadline deadline) {
+  auto request = impl_->capability().dropSpaceRequest();
+  request.setDigest(protocol::pack(digest));
+  return impl_->wait<std::uint64_t>(
+      request.send(), deadline,
+      [](auto&& answer) -> Result<std::uint64_t> { return answer.getBlocks(); });
+}
+
 Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline) {
   auto daemon = OperatorClient::connect(socket_path);
   if (!daemon) return error(daemon.error());

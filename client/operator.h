@@ -64,6 +64,9 @@ class OperatorClient {
                          std::chrono::milliseconds ttl, Deadline deadline);
   Status unpin(const BlockKey& key, Deadline deadline);
   Result<std::vector<PinListing>> list_pins(Deadline deadline);
+  // Drops every block of the space with this digest, in every tier; answers when that is durable,
+  // with how many they were. After deadline_exceeded the daemon goes on.
+  Result<std::uint64_t> drop_space(const BlockKey& digest, Deadline deadline);
 
  private:
   class Impl;

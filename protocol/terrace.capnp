@@ -183,4 +183,8 @@ interface Operator {
   unpin @4 (key :Data);
 
   listPins @5 () -> (pins :List(PinInfo));
+
+  dropSpace @6 (digest :Data) -> (blocks :UInt64);
+  # Every block of the space leaves every tier. Answers, with how many they were, when that is
+  # durable. The space is empty and usable then.
 }

@@ -152,6 +152,10 @@ Result<PinInfo> TieredCache::pin(const BlockKey& key, const PinOptions& options)
 Status TieredCache::unpin(const BlockKey& key) { return impl_->unpin(key); }
 std::vector<PinInfo> TieredCache::pins() const { return impl_->pins(); }
 
+std::uint64_t TieredCache::drop_space(const BlockKey& digest, std::function<void(Status)> done) {
+  return impl_->drop_space(digest, std::move(done));
+}
+
 void TieredCache::drain(std::function<void()> done) { impl_->drain(std::move(done)); }
 std::size_t TieredCache::drain_blocks_left() const { return impl_->drain_blocks_left(); }
 

@@ -268,6 +268,14 @@ class TieredCache {
   // In the order of their keys.
   std::vector<PinInfo> pins() const;
 
+  // Drops a space: every copy of its blocks in every tier, its pins, and its records on disk, which a
+  // rebuild of the index does not bring back either. Returns how many blocks that are; they go in
+  // the turns that follow. Until the last is gone nothing of the space is matched, acquired, reserved
+  // or sealed; then it is empty and usable. What a lease holds stays its own until it is released.
+  // `done` is called when it is durable, or with the disk's error if that cannot be said; with
+  // not_found, at once, if there is no such space. A crash in between: the next start goes on.
+  std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
+
   // Writes what only device and host hold to disk, the most recently used prefixes first and of
   // each its head first, and calls `done` when it is durable. A disk that keeps failing is tried
   // again and again: the caller has a deadline and stops waiting. No new blocks are accepted from

@@ -21,6 +21,9 @@ constexpr int exit_usage = 2;
 // A daemon that is stopped or overloaded: a person waits no longer than this for one answer.
 constexpr std::chrono::seconds call_timeout{5};
 
+// Dropping takes its time where there are many blocks on disk.
+constexpr std::chrono::seconds drop_timeout{60};
+
 // Ten years; longer is for ever.
 constexpr std::uint64_t max_ttl_s = 3650ull * 86400;
 
@@ -88,6 +91,19 @@ Status run_pins(const Options& options) {
   return {};
 }
 
+Status run_drop_space(const Options& options) {
+  const auto digest = parse_key(options.key);
+  if (!digest) return digest.error();
+  const auto daemon = client::OperatorClient::connect(options.socket_path);
+  if (!daemon) return daemon.error();
+  const auto blocks = (*daemon)->drop_space(*digest, client::Deadline::clock::now() + drop_timeout);
+  if (!blocks && blocks.error().code() == StatusCode::deadline_exceeded)
+    return Status(StatusCode::internal, "the daemon is not done yet, and goes on dropping the space");
+  if (!blocks) return blocks.error();
+  std::cout << "dropped " << *blocks << " blocks\n";
+  return {};
+}
+
 // One line that says what to do next.
 std::string advice(const Status& status, const std::string& socket_path) {
   switch (status.code()) {
@@ -117,6 +133,8 @@ int run(int argc, char** argv) {
   CLI::App* pin = app.add_subcommand("pin", "keep a prefix in the cache");
   CLI::App* unpin = app.add_subcommand("unpin", "end a pin");
   CLI::App* pins = app.add_subcommand("pins", "what is pinned");
+  CLI::App* drop_space = app.add_subcommand("drop-space", "drop every block of a space");
+  drop_space->add_option("digest", options.key, "of the space, as 'ls --json' shows it")->required();
   for (CLI::App* command : {pin, unpin})
     command->add_option("key", options.key, "of the prefix's last block, as 'ls --json' shows it")
         ->required();
@@ -145,6 +163,7 @@ int run(int argc, char** argv) {
                   : ls->parsed()    ? run_ls(options)
                   : pin->parsed()   ? run_pin(options)
                   : unpin->parsed() ? run_unpin(options)
+                  : drop_space->parsed() ? run_drop_space(options)
                                     : run_pins(options);
   if (status.ok() && !std::cout.flush())
     status = Status(StatusCode::io_error, "could not write to standard output");

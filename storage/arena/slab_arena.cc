@@ -48,21 +48,76 @@ void SlabArena::free(std::uint64_t offset) {
   const auto index = static_cast<std::uint32_t>(offset / slab_bytes_);
   Slab& slab = slabs_[index];
   assert(slab.slot_bytes > 0 && slab.used > 0);
-  Size& size = sizes_[slab.slot_bytes];
   used_bytes_ -= slab.slot_bytes;
-  --size.used;
-  if (slab.used-- == slab.slots) add_to_list(size, index);
-  if (slab.used > 0) {
+  const bool was_full = slab.used-- == slab.slots;
+  if (slab.used > 0)
     slab.returned.push_back(
         static_cast<std::uint32_t>((offset - index * slab_bytes_) / slab.slot_bytes));
-    return;
+  if (!slab.closed) {
+    Size& size = sizes_[slab.slot_bytes];
+    --size.used;
+    if (was_full) add_to_list(size, index);
+    if (slab.used == 0) {
+      remove_from_list(size, index);
+      size.slots -= slab.slots;
+    }
   }
-  remove_from_list(size, index);
-  size.slots -= slab.slots;
+  if (slab.used == 0) unassign(index);
+}
+
+void SlabArena::unassign(std::uint32_t index) {
+  Slab& slab = slabs_[index];
   slab.slot_bytes = 0;
   slab.slots = slab.fresh = 0;
+  slab.closed = false;
   slab.returned.clear();
   unassigned_.push_back(index);
+}
+
+std::vector<std::uint32_t> SlabArena::emptiest_slabs(std::uint64_t slot_bytes,
+                                                     std::size_t limit) const {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t i = 0; i < slabs_.size(); ++i) {
+    const Slab& slab = slabs_[i];
+    if (slab.slot_bytes == 0 || slab.slot_bytes == slot_bytes || slab.closed ||
+        slab.bytes < slot_bytes || slab.used > slab.slots / 2)
+      continue;
+    const Size& size = sizes_.at(slab.slot_bytes);
+    const std::uint64_t free_elsewhere = (size.slots - size.used) - (slab.slots - slab.used);
+    if (free_elsewhere >= slab.used) found.push_back(i);
+  }
+  const std::size_t kept = std::min(limit, found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(kept), found.end(),
+                    [this](std::uint32_t a, std::uint32_t b) {
+                      return slabs_[a].used * slabs_[a].slot_bytes <
+                             slabs_[b].used * slabs_[b].slot_bytes;
+                    });
+  found.resize(kept);
+  return found;
+}
+
+void SlabArena::close(std::uint32_t index) {
+  Slab& slab = slabs_[index];
+  assert(slab.used > 0 && !slab.closed);
+  Size& size = sizes_[slab.slot_bytes];
+  if (slab.used < slab.slots) remove_from_list(size, index);
+  size.slots -= slab.slots;
+  size.used -= slab.used;
+  slab.closed = true;
+}
+
+void SlabArena::open(std::uint32_t index) {
+  Slab& slab = slabs_[index];
+  if (!slab.closed) return;
+  slab.closed = false;
+  Size& size = sizes_[slab.slot_bytes];
+  size.slots += slab.slots;
+  size.used += slab.used;
+  if (slab.used < slab.slots) add_to_list(size, index);
+}
+
+SlabArena::Slots SlabArena::slots_of(std::uint32_t index) const {
+  return {index * slab_bytes_, slabs_[index].slot_bytes, slabs_[index].slots};
 }
 
 std::uint64_t SlabArena::used_slots(std::uint64_t slot_bytes) const {

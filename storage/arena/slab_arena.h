@@ -25,6 +25,21 @@ class SlabArena {
   // Takes back a slot. `offset` came from allocate() and is in use.
   void free(std::uint64_t offset);
 
+  // Slabs that the moving of few blocks would give to slots of `slot_bytes`: of another size, at most
+  // half in use, with room for what is in them in other slabs of their size. The emptiest first, at
+  // most `limit`. Looks at all slabs.
+  std::vector<std::uint32_t> emptiest_slabs(std::uint64_t slot_bytes, std::size_t limit) const;
+  // A closed slab is in use and gives no slots; it belongs to nobody once the last is returned.
+  void close(std::uint32_t slab);
+  // Ends that; nothing if the slab is not closed.
+  void open(std::uint32_t slab);
+  struct Slots {
+    std::uint64_t first = 0, slot_bytes = 0;
+    std::uint32_t count = 0;
+  };
+  // Where the slots of a slab lie, in use or not.
+  Slots slots_of(std::uint32_t slab) const;
+
   std::uint64_t capacity_bytes() const { return capacity_bytes_; }
   std::uint64_t used_bytes() const { return used_bytes_; }
   std::uint64_t used_slots(std::uint64_t slot_bytes) const;
@@ -43,6 +58,7 @@ class SlabArena {
     std::uint32_t used = 0;
     std::uint32_t fresh = 0;  // slots from here on were never handed out since the assignment
     std::vector<std::uint32_t> returned;
+    bool closed = false;         // its slots are counted in no size
     std::uint32_t place = none;  // in the list of its size's slabs with free slots
   };
   struct Size {
@@ -53,6 +69,7 @@ class SlabArena {
   void add_to_list(Size& size, std::uint32_t slab);
   void remove_from_list(Size& size, std::uint32_t slab);
   std::uint32_t take_unassigned(std::uint64_t slot_bytes);
+  void unassign(std::uint32_t slab);
 
   std::uint64_t capacity_bytes_;
   std::uint64_t slab_bytes_;

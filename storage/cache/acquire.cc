@@ -48,7 +48,7 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
                                 std::span<const BlockKey> keys, const AcquireOptions& options,
                                 AcquireCallback done) {
   const auto owner = sessions_.find(session);
-  const SpaceEntry* space = catalog_.space(space_id);
+  const SpaceEntry* space = usable_space(space_id);
   if (owner == sessions_.end() || owner->second.abandoned || !space) {
     done({});
     return;

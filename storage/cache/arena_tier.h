@@ -56,6 +56,18 @@ class ArenaTier {
     return found == slots_.end() ? nullptr : found->second;
   }
 
+  // Those in use.
+  std::vector<Slot*> slots_of_slab(std::uint32_t slab) {
+    const SlabArena::Slots range = arena_.slots_of(slab);
+    std::vector<Slot*> slots;
+    for (std::uint32_t i = 0; i < range.count; ++i)
+      if (Slot* slot = find(range.first + i * range.slot_bytes)) slots.push_back(slot);
+    return slots;
+  }
+  void close_slab(std::uint32_t slab) { arena_.close(slab); }
+  void open_slab(std::uint32_t slab) { arena_.open(slab); }
+
+  Tier tier() const { return tier_; }
   std::span<std::byte> bytes(const Slot& slot, const SpaceEntry& space) const {
     return {memory_->data() + slot.offset, space.descriptor.block_bytes};
   }

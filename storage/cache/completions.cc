@@ -77,8 +77,12 @@ void TieredCache::Impl::run_completions() {
           if (completion.status.ok())
             if (auto call = std::exchange(drained_, nullptr)) call();
           break;
+        case Operation::Kind::drop_flush:
+          finish_drop_flush(completion.ticket, completion.status);
+          break;
         case Operation::Kind::verify:
         case Operation::Kind::demote:
+        case Operation::Kind::move:
           break;
       }
     }
@@ -99,13 +103,18 @@ void TieredCache::Impl::run_completions() {
       case Operation::Kind::demote:
         finish_demotion(operation, completion.status, completion.checksum);
         break;
+      case Operation::Kind::move:
+        finish_move(operation, completion.status, completion.checksum);
+        break;
       case Operation::Kind::write:
       case Operation::Kind::flush:
+      case Operation::Kind::drop_flush:
         break;
     }
   }
   pump_loads();
   deliver_finished();
+  continue_drops();
   copy_ahead();
   pump_writes();
   // A flush that failed is asked for again by tick(), not at once.
@@ -114,6 +123,7 @@ void TieredCache::Impl::run_completions() {
 void TieredCache::Impl::tick() {
   run_deadlines();
   pump_loads();
+  continue_drops();
   copy_ahead();
   pump_writes();
   evict_disk_ahead();

@@ -47,6 +47,13 @@ constexpr std::size_t max_evictions_a_turn = 256;
 constexpr std::size_t max_touches_a_turn = 4096;
 // Eviction keeps this part of the disk free, so that a write need not wait for one.
 constexpr double disk_free_fraction = 0.02;
+// A few blocks move at a time, out of one slab; only so many slabs are looked at for one whose blocks
+// may all move.
+constexpr std::size_t max_moves_in_flight = 16;
+constexpr std::size_t max_slabs_looked_at = 8;
+// Blocks of all spaces that a drop looks at in one turn.
+constexpr std::size_t max_drop_looks_a_turn = 4096;
+constexpr const char* drop_note_prefix = "drop/";
 // Pins are looked through now and then, and device and host must have room for others.
 constexpr std::size_t max_pins = 1024;
 constexpr double max_pinned_arena_fraction = 0.5;
@@ -66,7 +73,7 @@ class TieredCache::Impl {
   // recover.cc
   Status attach_device(std::unique_ptr<DeviceMemory> memory);
   void recover();
-  void adopt_recovered_blocks();
+  void adopt_recovered_blocks(std::span<const DiskNote> cut_drops);
   Result<SpaceId> open_space(const SpaceDescriptor& descriptor);
 
   // match.cc
@@ -105,6 +112,9 @@ class TieredCache::Impl {
   Status unpin(const BlockKey& key);
   std::vector<PinInfo> pins() const;
 
+  // drop_space.cc
+  std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
+
   // drain.cc
   void drain(std::function<void()> done);
   std::size_t drain_blocks_left() const;
@@ -129,6 +139,8 @@ class TieredCache::Impl {
       demote,  // from `slot` (device) to `other` (host)
       write,   // of `slot` to disk
       flush,
+      drop_flush,  // after a drop
+      move,        // from `slot` to `other`, in the same arena
     };
     Kind kind = Kind::flush;
     Block* block = nullptr;
@@ -303,6 +315,23 @@ class TieredCache::Impl {
   void recover_pin(const DiskNote& note);
   PinInfo describe_pin(const Pin& pin) const;
 
+  // drop_space.cc
+  void continue_drops();
+  // Takes every copy that is not at work from a block, which may be gone afterwards.
+  void strip(Block& block);
+  void finish_drop();
+  void finish_drop_flush(Ticket ticket, const Status& status);
+  // Whether clients may use it.
+  const SpaceEntry* usable_space(SpaceId id) const {
+    const SpaceEntry* space = catalog_.space(id);
+    return space && !space->dropping ? space : nullptr;
+  }
+
+  // compact.cc
+  bool clear_a_slab(ArenaTier& arena, const SpaceEntry& space);
+  void move_blocks(ArenaTier& arena);
+  void finish_move(const Operation& operation, const Status& status, std::uint64_t checksum);
+
   // drain.cc
   void continue_drain();
 
@@ -364,6 +393,24 @@ class TieredCache::Impl {
   std::int64_t demote_not_before_ns_ = 0;
 
   PinTable pins_;
+
+  struct Drop {
+    SpaceId space = 0;
+    BlockKey cursor;
+    std::function<void(Status)> done;
+  };
+  std::deque<Drop> drops_;
+  std::unordered_map<Ticket, Drop> dropped_;  // not durable yet
+
+  // A slab whose blocks are moving out of it.
+  struct Clearing {
+    std::optional<std::uint32_t> slab;
+    std::vector<std::uint64_t> offsets;  // of slots whose move has not begun
+    std::size_t moves = 0;               // under way
+    bool failed = false;
+    std::int64_t not_before_ns = 0;
+  };
+  std::array<Clearing, 2> clearing_;  // device, host
 
   bool draining_ = false;
   bool drain_flushing_ = false;

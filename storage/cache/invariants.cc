@@ -61,6 +61,13 @@ Status TieredCache::Impl::check_invariants() const {
         case SlotState::copy:
           if (!slot.block) return broken("a copy without block");
           break;
+        case SlotState::moving:
+          if (slot.block || slot.busy != 1 || slot.holders > 0)
+            return broken("a slot that a block moves into is in use");
+          break;
+        case SlotState::dropped:
+          if (slot.block || slot.holders == 0) return broken("a dropped slot is kept for nobody");
+          break;
         case SlotState::quarantined:
           if (slot.block || !quarantined_.contains(const_cast<Slot*>(&slot)))
             return broken("a quarantined slot is unknown or in use");

@@ -79,7 +79,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
                                                    std::size_t unnamed) {
   std::vector<SlotOffset> offsets;
   const auto owner = sessions_.find(session);
-  const SpaceEntry* space = catalog_.space(space_id);
+  const SpaceEntry* space = usable_space(space_id);
   if (owner == sessions_.end() || owner->second.abandoned || !space || draining_) return offsets;
   Lease& lease = lease_of(session, lease_id);
   for (const BlockKey& key : keys) {

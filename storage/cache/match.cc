@@ -6,7 +6,7 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
                                      std::span<const Token> tokens) const {
   MatchResult result;
   result.blocks.assign(keys.size(), BlockState::absent);
-  const SpaceEntry* space = catalog_.space(space_id);
+  const SpaceEntry* space = usable_space(space_id);
   if (!space) return result;
 
   std::vector<Block*> found;

@@ -26,22 +26,30 @@ Status TieredCache::Impl::attach_device(std::unique_ptr<DeviceMemory> memory) {
 
 void TieredCache::Impl::recover() {
   if (!disk_) return;
+  std::vector<DiskNote> cut_drops;  // a crash cut them short: what is left goes now
   for (const DiskNote& note : disk_->take_recovered_notes()) {
     if (note.name == write_budget_note) write_budget_.restore(note.value);
     recover_pin(note);
+    if (note.name.starts_with(drop_note_prefix)) cut_drops.push_back(note);
   }
-  adopt_recovered_blocks();
+  adopt_recovered_blocks(cut_drops);
+  for (DiskNote& note : cut_drops) disk_->set_note({std::move(note.name), ""});
 #ifdef __GLIBC__
   // What recovery took for a moment, here and in the disk, is more than what is kept.
   if (catalog_.index().size() >= many_blocks) ::malloc_trim(0);
 #endif
 }
 
-void TieredCache::Impl::adopt_recovered_blocks() {
+void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_drops) {
   const RecoveredBlocks blocks(disk_->take_recovered_blocks());
   std::unordered_set<BlockKey> with_blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (i == 0 || blocks[i].space != blocks[i - 1].space) with_blocks.insert(blocks[i].space);
+  std::unordered_set<BlockKey> dropped;
+  for (const DiskNote& note : cut_drops)
+    for (const BlockKey& space : with_blocks)
+      if (note.name == drop_note_prefix + space.hex()) dropped.insert(space);
+  for (const BlockKey& space : dropped) with_blocks.erase(space);
   // Others are opened when a client asks: all that there ever were would fill the limit some day.
   for (const SpaceDescriptor& descriptor : disk_->take_recovered_spaces())
     if (with_blocks.contains(descriptor.digest()))

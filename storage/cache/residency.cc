@@ -111,6 +111,10 @@ void TieredCache::Impl::quarantine(Slot& slot) {
 }
 
 void TieredCache::Impl::free_if_out_of_reach(Slot& slot) {
+  if (slot.state == SlotState::dropped && slot.holders == 0 && slot.busy == 0) {
+    free_slot(slot);
+    return;
+  }
   if (slot.state != SlotState::quarantined || slot.holders > 0 || slot.busy > 0) return;
   // Whoever sealed it may be what wrote the wrong bytes, and may do so again.
   if (sessions_.contains(slot.session)) return;

@@ -18,7 +18,7 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     // Whatever comes of it: this is what was waited for.
     forget_pending(*slot);
     SpaceEntry& space = *catalog_.space(slot->space);
-    if (request.tokens.size() != space.descriptor.block_tokens) continue;
+    if (space.dropping || request.tokens.size() != space.descriptor.block_tokens) continue;
     Block* parent = nullptr;
     if (request.parent != space.digest) {
       parent = catalog_.find(request.parent);

@@ -74,7 +74,7 @@ void TieredCache::Impl::pump_writes() {
     Slot* source = block->in_device() ? block->device.get()
                    : block->in_host() ? block->host.get()
                                       : nullptr;
-    if (block->disk != DiskCopy::none || !source) {
+    if (block->disk != DiskCopy::none || !source || space_of(*block).dropping) {
       block->write_queued = false;
       refresh(*block);
       continue;

@@ -26,6 +26,8 @@ enum class SlotState : std::uint8_t {
   reserved,     // a lease writes to it
   loading,      // a copy into it is under way; `block` will be what it holds
   copy,         // holds `block`
+  moving,       // a block is being moved into it from another slot of its arena
+  dropped,      // its block was dropped, and somebody still holds it
   quarantined,  // did not verify; kept away while somebody may still write to it or read it
 };
 

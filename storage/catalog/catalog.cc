@@ -51,6 +51,10 @@ const SpaceEntry* Catalog::space(const BlockKey& digest) const {
   return found == by_digest_.end() ? nullptr : found->second;
 }
 
+SpaceEntry* Catalog::space(const BlockKey& digest) {
+  return const_cast<SpaceEntry*>(std::as_const(*this).space(digest));
+}
+
 Block* Catalog::insert(SpaceEntry& space, Block* parent, const BlockKey& key,
                        std::span<const Token> tokens) {
   assert(tokens.size() == space.descriptor.block_tokens);
@@ -63,6 +67,7 @@ Block* Catalog::insert(SpaceEntry& space, Block* parent, const BlockKey& key,
   auto* const block = new (place) Block;
   block->key = key;
   block->space = static_cast<std::uint16_t>(space.id);
+  ++space.blocks;
   block->token_count_log2 = static_cast<std::uint8_t>(log2 & 15);
   std::ranges::copy(tokens, block->tokens().begin());
   if (parent) block->depth = (parent->depth + 1) & max_depth;
@@ -75,6 +80,7 @@ Block* Catalog::insert(SpaceEntry& space, Block* parent, const BlockKey& key,
 void Catalog::remove(Block& block) {
   assert(block.children.empty() && !block.occupies_anything());
   siblings_of(block).erase(block);
+  --spaces_[block.space]->blocks;
   index_.erase(&block);
   blocks_[block.token_count_log2]->free(&block);
 }

@@ -23,6 +23,8 @@ struct SpaceEntry {
   std::uint64_t slot_bytes = 0;      // block_bytes rounded up to pages
   std::uint32_t size_class = 0;      // spaces of the same slot_bytes share it
   Children* first_blocks = nullptr;  // in the catalog's region
+  std::uint64_t blocks = 0;          // entries
+  bool dropping = false;             // its blocks are on their way out; nobody may use it meanwhile
 };
 
 // Bytes of memory that are really taken, whether a block is in them or was.
@@ -58,6 +60,7 @@ class Catalog {
     return id < spaces_.size() ? spaces_[id].get() : nullptr;
   }
   const SpaceEntry* space(const BlockKey& digest) const;
+  SpaceEntry* space(const BlockKey& digest);
   const std::vector<std::unique_ptr<SpaceEntry>>& spaces() const { return spaces_; }
   std::size_t size_classes() const { return size_classes_.size(); }
   std::uint64_t slot_bytes(std::uint32_t size_class) const { return size_classes_[size_class]; }

@@ -1,0 +1,99 @@
+// Dropping a space: all of its blocks leave all tiers, some in each turn, and nothing of it is
+// matched, acquired, reserved or sealed meanwhile.
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+namespace {
+
+std::string note_of(const BlockKey& digest) { return drop_note_prefix + digest.hex(); }
+
+}  // namespace
+
+std::uint64_t TieredCache::Impl::drop_space(const BlockKey& digest,
+                                            std::function<void(Status)> done) {
+  SpaceEntry* const space = catalog_.space(digest);
+  if (!space) {
+    done(Status(StatusCode::not_found, "there is no space " + digest.hex()));
+    return 0;
+  }
+  std::vector<BlockKey> pinned;
+  for (const auto& [key, pin] : pins_.pins())
+    if (pin.space == digest) pinned.push_back(key);
+  for (const BlockKey& key : pinned) remove_pin(key);
+  // A drop that a crash cuts short is finished by the next start.
+  if (disk_ && !space->dropping) disk_->set_note({note_of(digest), "1"});
+  space->dropping = true;
+  const std::uint64_t blocks = space->blocks;
+  drops_.push_back({space->id, {}, std::move(done)});
+  continue_drops();
+  return blocks;
+}
+
+void TieredCache::Impl::continue_drops() {
+  if (drops_.empty()) return;
+  Drop& drop = drops_.front();
+  SpaceEntry& space = *catalog_.space(drop.space);
+  std::vector<BlockKey> keys;
+  std::size_t looks = 0;
+  bool at_end = true;
+  catalog_.index().visit_from(drop.cursor, [&](Block& block) {
+    if (looks++ == max_drop_looks_a_turn) {
+      drop.cursor = block.key;
+      at_end = false;
+      return false;
+    }
+    if (block.space == drop.space) keys.push_back(block.key);
+    return true;
+  });
+  for (const BlockKey& key : keys)
+    if (Block* block = catalog_.find(key)) strip(*block);
+  if (space.blocks == 0) return finish_drop();
+  if (at_end) {
+    drop.cursor = {};  // what is left is at work: its completion brings the next turn
+    return;
+  }
+  const std::lock_guard lock(waker_->mutex);
+  if (waker_->wake) waker_->wake();
+}
+
+void TieredCache::Impl::strip(Block& block) {
+  Slot* const slots[] = {block.device, block.host};
+  if (block.on_disk() && block.disk_reads == 0) {
+    disk_->erase(block.key);
+    set_disk(block, DiskCopy::none, 0);  // the end of the block, unless it has a slot
+  }
+  for (Slot* slot : slots) {
+    if (!slot || slot->state != SlotState::copy || slot->busy > 0) continue;
+    detach(*slot);
+    slot->state = SlotState::dropped;
+    free_if_out_of_reach(*slot);
+  }
+}
+
+void TieredCache::Impl::finish_drop() {
+  Drop drop = std::move(drops_.front());
+  drops_.pop_front();
+  SpaceEntry& space = *catalog_.space(drop.space);
+  space.dropping = false;
+  for (const Drop& other : drops_) space.dropping = space.dropping || other.space == drop.space;
+  if (!disk_) {
+    drop.done(Status());
+  } else {
+    const Ticket ticket = new_ticket({Operation::Kind::drop_flush});
+    dropped_.emplace(ticket, std::move(drop));
+    disk_->flush(ticket);
+  }
+  continue_drops();
+}
+
+void TieredCache::Impl::finish_drop_flush(Ticket ticket, const Status& status) {
+  auto node = dropped_.extract(ticket);
+  if (node.empty()) return;
+  const SpaceEntry& space = *catalog_.space(node.mapped().space);
+  // Only now: until its blocks are gone for good a start has to look for them.
+  if (status.ok() && !space.dropping) disk_->set_note({note_of(space.digest), ""});
+  node.mapped().done(status);
+}
+
+}  // namespace terrace::storage
