@@ -49,6 +49,11 @@ storage::CacheOptions cache_options(const config::DaemonConfig& config,
   options.disk_write = write_policy(config.disk.write);
   options.write_behind_hour_bytes = config.disk.write_behind_hour_bytes;
   options.write_behind_day_bytes = config.disk.write_behind_day_bytes;
+  for (const config::TenantOptions& tenant : config.tenants)
+    options.tenants.push_back({tenant.name,
+                               {tenant.device_bytes.value_or(storage::no_quota),
+                                tenant.host_bytes.value_or(storage::no_quota),
+                                tenant.disk_bytes.value_or(storage::no_quota)}});
   options.pin_capacity_bytes = config.pins.capacity_bytes.value_or(
       (config.disk.enabled ? config.disk.capacity_bytes : config.device.capacity_bytes) /
       config::auto_pin_divisor);

@@ -78,6 +78,16 @@ std::string stats_json(const Context& context) {
   ordered_json tiers;
   for (const Tier tier : all_tiers)
     tiers[to_string(tier)] = tier_json(stats.tiers[static_cast<std::size_t>(tier)]);
+  ordered_json tenants = ordered_json::array();
+  for (const storage::TenantStats& tenant : stats.tenants) {
+    ordered_json one = {{"name", tenant.name}};
+    for (std::size_t i = 0; i < tenant.used_bytes.size(); ++i) {
+      ordered_json& tier = one[to_string(static_cast<Tier>(i))];
+      tier["used_bytes"] = tenant.used_bytes[i];
+      if (tenant.quota_bytes[i] != storage::no_quota) tier["quota_bytes"] = tenant.quota_bytes[i];
+    }
+    tenants.push_back(std::move(one));
+  }
   const ordered_json json = {{"boot_id", context.boot_id},
                              {"version", version},
                              {"pid", ::getpid()},
@@ -100,7 +110,8 @@ std::string stats_json(const Context& context) {
                              {"disk_hour_bytes", stats.disk_hour_bytes},
                              {"disk_day_bytes", stats.disk_day_bytes},
                              {"spaces", stats.spaces},
-                             {"tiers", tiers}};
+                             {"tiers", tiers},
+                             {"tenants", tenants}};
   return json.dump();
 }
 
@@ -158,15 +169,14 @@ kj::Promise<void> OperatorServer::dropSpace(DropSpaceContext call) {
   auto outcome = kj::newPromiseAndFulfiller<void>();
   // A function must be copyable.
   auto fulfiller = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(outcome.fulfiller));
-  const std::uint64_t blocks = context_.cache.drop_space(
-      read_key(call.getParams().getDigest()), [fulfiller](const Status& status) {
-        if (status.ok())
-          (*fulfiller)->fulfill();
-        else
-          (*fulfiller)->reject(refusal(status));
-      });
-  return outcome.promise.then(
-      [call, blocks]() mutable { call.getResults().setBlocks(blocks); });
+  const std::uint64_t blocks = context_.cache.drop_space(read_key(call.getParams().getDigest()),
+                                                         [fulfiller](const Status& status) {
+                                                           if (status.ok())
+                                                             (*fulfiller)->fulfill();
+                                                           else
+                                                             (*fulfiller)->reject(refusal(status));
+                                                         });
+  return outcome.promise.then([call, blocks]() mutable { call.getResults().setBlocks(blocks); });
 }
 
 kj::Promise<void> OperatorServer::listPins(ListPinsContext call) {

@@ -80,8 +80,9 @@ void read_tiers(OptionReader& options, DaemonConfig& config) {
   options.bytes("disk.write_behind_per_hour", config.disk.write_behind_hour_bytes, 0,
                 max_disk_bytes);
   options.bytes("disk.write_behind_per_day", config.disk.write_behind_day_bytes, 0, max_disk_bytes);
-  options.choice("disk.codec", config.disk.codec,
-                 {{"raw", DiskCodec::raw}, {"zstd", DiskCodec::zstd}, {"planes", DiskCodec::planes}});
+  options.choice(
+      "disk.codec", config.disk.codec,
+      {{"raw", DiskCodec::raw}, {"zstd", DiskCodec::zstd}, {"planes", DiskCodec::planes}});
   options.integer("disk.zstd_level", config.disk.zstd_level, 1, 19);
   options.choice("disk.ring", config.disk.ring,
                  {{"auto", DiskRing::automatic},
@@ -101,6 +102,20 @@ void read_tiers(OptionReader& options, DaemonConfig& config) {
     options.problem("host.capacity", "found " + format_bytes(host) +
                                          ", expected 0 or at least one slab of " +
                                          format_bytes(slab));
+}
+
+void read_tenants(OptionReader& options, std::vector<TenantOptions>& tenants) {
+  for (const std::string& name : options.names_in("tenants")) {
+    TenantOptions& tenant = tenants.emplace_back();
+    tenant.name = name;
+    const std::string section = "tenants." + name;
+    options.bytes_or_auto(section + ".device", tenant.device_bytes, 0, max_disk_bytes);
+    options.bytes_or_auto(section + ".host", tenant.host_bytes, 0, max_disk_bytes);
+    options.bytes_or_auto(section + ".disk", tenant.disk_bytes, 0, max_disk_bytes);
+  }
+  if (tenants.size() > max_tenants)
+    options.problem("tenants", "found " + std::to_string(tenants.size()) +
+                                   " tenants, expected at most " + std::to_string(max_tenants));
 }
 
 void read_limits(OptionReader& options, DaemonLimits& limits) {
@@ -134,6 +149,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   config.drain_deadline = std::chrono::seconds(drain_deadline_s);
 
   read_tiers(options, config);
+  read_tenants(options, config.tenants);
   read_limits(options, config.limits);
   options.choice("log.level", config.log.level,
                  {{"trace", LogLevel::trace},

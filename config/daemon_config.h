@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/source.h"
 #include "core/bytes.h"
@@ -70,6 +71,14 @@ struct PinsOptions {
   std::optional<std::uint64_t> capacity_bytes;  // nothing: "auto"
 };
 
+// What a tenant may take of each tier; nothing: as much as there is.
+struct TenantOptions {
+  std::string name;  // "*": all who are not named, together
+  std::optional<std::uint64_t> device_bytes, host_bytes, disk_bytes;
+};
+// Choosing whose block goes looks at every tenant.
+constexpr std::size_t max_tenants = 256;
+
 struct DaemonLimits {
   std::uint32_t max_sessions = 256;
   std::uint32_t max_keys_per_call = 16384;
@@ -92,6 +101,7 @@ struct DaemonConfig {
   ArenaOptions arena;
   DiskOptions disk;
   PinsOptions pins;
+  std::vector<TenantOptions> tenants;
   DaemonLimits limits;
   LogOptions log;
 };

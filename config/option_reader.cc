@@ -46,6 +46,25 @@ const Entry* OptionReader::take(std::string_view key) {
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
+std::vector<std::string> OptionReader::names_in(std::string_view section) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_) {
+    if (!lies_in(entry.key, section)) continue;
+    const std::string inside = entry.key.substr(section.size() + 1);
+    // What holds keys is a section; on the command line only its keys are told.
+    const bool is_section = std::holds_alternative<Section>(entry.value);
+    const std::string name = is_section ? inside : inside.substr(0, inside.rfind('.'));
+    if (!is_section && inside.find('.') == std::string::npos) continue;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  // A name with a dot comes with the sections around it, which hold no key of their own.
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::any_of(names,
+                               [&](const std::string& other) { return lies_in(other, name); });
+  });
+  return names;
+}
+
 void OptionReader::mismatch(const Entry& entry, std::string_view expected) {
   problems_.push_back(entry.where + ": found " + describe(entry.value) + ", expected " +
                       std::string(expected));

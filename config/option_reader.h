@@ -45,6 +45,10 @@ class OptionReader {
     if (const auto index = read_choice(key, names)) field = (words.begin() + *index)->second;
   }
 
+  // The names of the sections in a section that people name themselves, in their order; a dot may
+  // be in a name.
+  std::vector<std::string> names_in(std::string_view section);
+
   // A rule over several keys was broken. The message names the place of `key` if it was set.
   void problem(std::string_view key, std::string_view what);
 

@@ -46,6 +46,17 @@ enum class WritePolicy : std::uint8_t {
   on_second_use,  // when it is acquired after it was sealed
 };
 
+constexpr std::uint64_t no_quota = UINT64_MAX;
+
+// The most that the spaces of a tenant may take of each of the tiers device, host and disk. Who
+// reaches it gives up blocks of his own. When a tier is full, who has more than his share of it
+// gives first; a share is the quota, or less where a tier has not room for all quotas, and what
+// they leave for those without one.
+struct TenantQuota {
+  std::string name;  // as in a SpaceDescriptor; "*": all who are not named, together
+  std::array<std::uint64_t, 3> bytes{no_quota, no_quota, no_quota};
+};
+
 struct CacheOptions {
   std::uint64_t device_capacity_bytes = 0;  // 0: no device tier until attach_device()
   std::uint64_t host_capacity_bytes = 0;    // 0: no host tier
@@ -60,6 +71,7 @@ struct CacheOptions {
   // on_second_use; 0: no limit. What is used twice is written whatever was spent, and counts.
   std::uint64_t write_behind_hour_bytes = 0;
   std::uint64_t write_behind_day_bytes = 0;
+  std::vector<TenantQuota> tenants;  // each name once
   // What pins may hold in all.
   std::uint64_t pin_capacity_bytes = 0;
   DeviceVerify device_verify = DeviceVerify::first_use;
@@ -141,6 +153,12 @@ struct TierStats {
   std::uint64_t corruptions = 0;  // copies dropped from here because they did not verify
 };
 
+struct TenantStats {
+  std::string name;
+  std::array<std::uint64_t, 3> used_bytes{};   // of device, host and disk
+  std::array<std::uint64_t, 3> quota_bytes{};  // no_quota: none
+};
+
 struct CacheStats {
   std::array<TierStats, tier_count> tiers{};
   std::uint64_t sessions = 0, leases = 0, reserved_slots = 0, pending_blocks = 0, spaces = 0;
@@ -161,6 +179,7 @@ struct CacheStats {
   std::uint64_t declined_writes = 0;
   std::uint64_t pins = 0;
   std::uint64_t pinned_bytes = 0, pin_capacity_bytes = 0;
+  std::vector<TenantStats> tenants;  // none if nobody has a quota
   // What was written to disk in this hour and this day of UTC.
   std::uint64_t disk_hour_bytes = 0, disk_day_bytes = 0;
 };
@@ -268,12 +287,12 @@ class TieredCache {
   // In the order of their keys.
   std::vector<PinInfo> pins() const;
 
-  // Drops a space: every copy of its blocks in every tier, its pins, and its records on disk, which a
-  // rebuild of the index does not bring back either. Returns how many blocks that are; they go in
-  // the turns that follow. Until the last is gone nothing of the space is matched, acquired, reserved
-  // or sealed; then it is empty and usable. What a lease holds stays its own until it is released.
-  // `done` is called when it is durable, or with the disk's error if that cannot be said; with
-  // not_found, at once, if there is no such space. A crash in between: the next start goes on.
+  // Drops a space: every copy of its blocks in every tier, its pins, and its records on disk, which
+  // a rebuild of the index does not bring back either. Returns how many blocks that are; they go in
+  // the turns that follow. Until the last is gone nothing of the space is matched, acquired,
+  // reserved or sealed; then it is empty and usable. What a lease holds stays its own until it is
+  // released. `done` is called when it is durable, or with the disk's error if that cannot be said;
+  // with not_found, at once, if there is no such space. A crash in between: the next start goes on.
   std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
 
   // Writes what only device and host hold to disk, the most recently used prefixes first and of

@@ -98,7 +98,8 @@ Status run_drop_space(const Options& options) {
   if (!daemon) return daemon.error();
   const auto blocks = (*daemon)->drop_space(*digest, client::Deadline::clock::now() + drop_timeout);
   if (!blocks && blocks.error().code() == StatusCode::deadline_exceeded)
-    return Status(StatusCode::internal, "the daemon is not done yet, and goes on dropping the space");
+    return Status(StatusCode::internal,
+                  "the daemon is not done yet, and goes on dropping the space");
   if (!blocks) return blocks.error();
   std::cout << "dropped " << *blocks << " blocks\n";
   return {};
@@ -134,7 +135,8 @@ int run(int argc, char** argv) {
   CLI::App* unpin = app.add_subcommand("unpin", "end a pin");
   CLI::App* pins = app.add_subcommand("pins", "what is pinned");
   CLI::App* drop_space = app.add_subcommand("drop-space", "drop every block of a space");
-  drop_space->add_option("digest", options.key, "of the space, as 'ls --json' shows it")->required();
+  drop_space->add_option("digest", options.key, "of the space, as 'ls --json' shows it")
+      ->required();
   for (CLI::App* command : {pin, unpin})
     command->add_option("key", options.key, "of the prefix's last block, as 'ls --json' shows it")
         ->required();
@@ -159,12 +161,12 @@ int run(int argc, char** argv) {
     return exit_usage;
   }
 
-  Status status = stats->parsed()   ? run_stats(options)
-                  : ls->parsed()    ? run_ls(options)
-                  : pin->parsed()   ? run_pin(options)
-                  : unpin->parsed() ? run_unpin(options)
+  Status status = stats->parsed()        ? run_stats(options)
+                  : ls->parsed()         ? run_ls(options)
+                  : pin->parsed()        ? run_pin(options)
+                  : unpin->parsed()      ? run_unpin(options)
                   : drop_space->parsed() ? run_drop_space(options)
-                                    : run_pins(options);
+                                         : run_pins(options);
   if (status.ok() && !std::cout.flush())
     status = Status(StatusCode::io_error, "could not write to standard output");
   if (status.ok()) return 0;

@@ -25,9 +25,9 @@ class SlabArena {
   // Takes back a slot. `offset` came from allocate() and is in use.
   void free(std::uint64_t offset);
 
-  // Slabs that the moving of few blocks would give to slots of `slot_bytes`: of another size, at most
-  // half in use, with room for what is in them in other slabs of their size. The emptiest first, at
-  // most `limit`. Looks at all slabs.
+  // Slabs that the moving of few blocks would give to slots of `slot_bytes`: of another size, at
+  // most half in use, with room for what is in them in other slabs of their size. The emptiest
+  // first, at most `limit`. Looks at all slabs.
   std::vector<std::uint32_t> emptiest_slabs(std::uint64_t slot_bytes, std::size_t limit) const;
   // A closed slab is in use and gives no slots; it belongs to nobody once the last is returned.
   void close(std::uint32_t slab);

@@ -11,7 +11,8 @@ bool TieredCache::Impl::clear_a_slab(ArenaTier& arena, const SpaceEntry& space) 
   Clearing& clearing = clearing_[static_cast<std::size_t>(arena.tier())];
   if (clearing.slab) return true;
   if (clock_.monotonic_ns() < clearing.not_before_ns) return false;
-  for (const std::uint32_t slab : arena.arena().emptiest_slabs(space.slot_bytes, max_slabs_looked_at)) {
+  for (const std::uint32_t slab :
+       arena.arena().emptiest_slabs(space.slot_bytes, max_slabs_looked_at)) {
     std::vector<Slot*> slots = arena.slots_of_slab(slab);
     const bool all_can_move = std::ranges::all_of(slots, [](const Slot* slot) {
       return slot->state == SlotState::copy && slot->holders == 0 && slot->busy == 0;
@@ -33,7 +34,7 @@ void TieredCache::Impl::move_blocks(ArenaTier& arena) {
     clearing.offsets.pop_back();
     if (!from) continue;  // evicted meanwhile
     Slot* const to = from->state == SlotState::copy && from->holders == 0 && from->busy == 0
-                         ? arena.allocate(*catalog_.space(from->space))
+                         ? new_slot(arena, *catalog_.space(from->space))
                          : nullptr;
     if (!to) {
       clearing.offsets.clear();  // somebody wants it, or there is no room any more
@@ -65,7 +66,7 @@ void TieredCache::Impl::finish_move(const Operation& operation, const Status& st
   const bool good = status.ok() && checksum == from.checksum;
   if (good && from.block && from.holders == 0 && from.busy == 1) {
     Block& block = *from.block;
-    candidates_.withdraw(block, space_of(block).size_class, from.tier);
+    candidates_.withdraw(block, space_of(block).shelf, from.tier);
     to.state = SlotState::copy;
     to.block = &block;
     to.checksum = checksum;

@@ -7,27 +7,49 @@
 
 namespace terrace::storage {
 
-bool TieredCache::Impl::short_of_clean(Tier tier, std::uint32_t size_class, std::uint64_t clean,
+std::uint64_t TieredCache::Impl::slots_for(const ArenaTier& arena, const Choice& choice) const {
+  const std::uint64_t slot_bytes = catalog_.slot_bytes(*choice.size_class);
+  const std::uint64_t slots = arena.arena().total_slots(slot_bytes);
+  if (!choice.tenant) return slots;
+  return std::min(slots, tenants_.quota(*choice.tenant, arena.tier()) / slot_bytes);
+}
+
+std::uint64_t TieredCache::Impl::free_slots_for(const ArenaTier& arena,
+                                                const Choice& choice) const {
+  const std::uint64_t slot_bytes = catalog_.slot_bytes(*choice.size_class);
+  const std::uint64_t slots = arena.arena().free_slots(slot_bytes);
+  if (!choice.tenant) return slots;
+  return std::min(slots, tenants_.left(*choice.tenant, arena.tier()) / slot_bytes);
+}
+
+bool TieredCache::Impl::short_of_clean(Tier tier, const Choice& choice, std::uint64_t clean,
                                        std::uint64_t total) {
-  auto& making = making_room_[static_cast<std::size_t>(tier)];
-  if (making.size() <= size_class) making.resize(size_class + 1, false);
   const auto mark = [total](double fraction) {
     return static_cast<std::uint64_t>(std::ceil(fraction * static_cast<double>(total)));
   };
-  const std::uint64_t low = mark(options_.clean_low_fraction), high = mark(options_.clean_fraction);
-  if (clean < low)
-    making[size_class] = true;
-  else if (clean >= high)
-    making[size_class] = false;
-  return making[size_class];
+  const std::uint64_t which = static_cast<std::uint64_t>(tier) << 48 |
+                              (choice.tenant ? *choice.tenant + std::uint64_t{1} : 0) << 24 |
+                              *choice.size_class;
+  if (clean < mark(options_.clean_low_fraction))
+    making_room_.insert(which);
+  else if (clean >= mark(options_.clean_fraction))
+    making_room_.erase(which);
+  return making_room_.contains(which);
 }
 
 void TieredCache::Impl::copy_ahead() {
   if (host_) copy_sealed_to_host();
-  for (std::uint32_t size_class = 0; size_class < catalog_.size_classes(); ++size_class) {
-    if (host_) demote_ahead(size_class);
-    if (disk_) write_ahead(host_ ? *host_ : device_, size_class);
-  }
+  for (std::uint32_t size_class = 0; size_class < catalog_.size_classes(); ++size_class)
+    copy_ahead({.size_class = size_class, .tenant = {}});
+  // Who has reached his quota needs clean slots among his own, however many others are free.
+  if (tenants_.size() == 1) return;
+  for (const Shelf& shelf : catalog_.shelves())
+    copy_ahead({.size_class = shelf.size_class, .tenant = shelf.tenant});
+}
+
+void TieredCache::Impl::copy_ahead(const Choice& choice) {
+  if (host_) demote_ahead(choice);
+  if (disk_) write_ahead(host_ ? *host_ : device_, choice);
 }
 
 void TieredCache::Impl::copy_sealed_to_host() {
@@ -40,25 +62,21 @@ void TieredCache::Impl::copy_sealed_to_host() {
   }
 }
 
-void TieredCache::Impl::demote_ahead(std::uint32_t size_class) {
+void TieredCache::Impl::demote_ahead(const Choice& choice) {
   if (clock_.monotonic_ns() < demote_not_before_ns_) return;
-  const std::uint64_t slot_bytes = catalog_.slot_bytes(size_class);
-  const SlabArena& arena = device_.arena();
   for (std::size_t turn = 0; turn < max_evictions_a_turn; ++turn) {
-    const std::uint64_t clean = arena.free_slots(slot_bytes) +
-                                candidates_.size(Tier::device, size_class, Candidate::settled) +
+    const std::uint64_t clean = free_slots_for(device_, choice) +
+                                candidates_.size(Tier::device, choice, Candidate::settled) +
                                 demotions_in_flight_;
-    if (!short_of_clean(Tier::device, size_class, clean, arena.total_slots(slot_bytes)) ||
+    if (!short_of_clean(Tier::device, choice, clean, slots_for(device_, choice)) ||
         demotions_in_flight_ >= max_host_demotions_in_flight)
       return;
-    Block* block =
-        candidates_.earlier(candidates_.next(Tier::device, size_class, Candidate::droppable),
-                            candidates_.next(Tier::device, size_class, Candidate::dirty));
-    block =
-        candidates_.earlier(block, candidates_.next(Tier::device, size_class, Candidate::anchored));
+    Block* block = candidates_.earlier(candidates_.next(Tier::device, choice, Candidate::droppable),
+                                       candidates_.next(Tier::device, choice, Candidate::dirty));
+    block = candidates_.earlier(block, candidates_.next(Tier::device, choice, Candidate::anchored));
     if (!block) {
       // What is clean hides its ancestors: it must go before they may.
-      Block* hiding = candidates_.next(Tier::device, size_class, Candidate::settled);
+      Block* hiding = candidates_.next(Tier::device, choice, Candidate::settled);
       if (!hiding || !hiding->parent || !hiding->parent->device) return;
       evict(*hiding, Tier::device);
     } else if (block->host_declined) {
@@ -89,20 +107,19 @@ bool TieredCache::Impl::demote(Block& block) {
   return true;
 }
 
-void TieredCache::Impl::write_ahead(ArenaTier& arena, std::uint32_t size_class) {
-  const Tier tier = &arena == &device_ ? Tier::device : Tier::host;
-  const std::uint64_t slot_bytes = catalog_.slot_bytes(size_class);
+void TieredCache::Impl::write_ahead(ArenaTier& arena, const Choice& choice) {
+  const Tier tier = arena.tier();
   for (std::size_t turn = 0; turn < max_evictions_a_turn; ++turn) {
-    Block* dirty = candidates_.earlier(candidates_.next(tier, size_class, Candidate::dirty),
-                                       candidates_.next(tier, size_class, Candidate::anchored));
+    Block* dirty = candidates_.earlier(candidates_.next(tier, choice, Candidate::dirty),
+                                       candidates_.next(tier, choice, Candidate::anchored));
     if (!dirty) return;
-    std::uint64_t clean = arena.arena().free_slots(slot_bytes) + writes_in_flight_;
+    std::uint64_t clean = free_slots_for(arena, choice) + writes_in_flight_;
     for (const Candidate kind : {Candidate::settled, Candidate::droppable, Candidate::queued})
-      clean += candidates_.size(tier, size_class, kind);
-    if (!short_of_clean(tier, size_class, clean, arena.arena().total_slots(slot_bytes))) return;
+      clean += candidates_.size(tier, choice, kind);
+    if (!short_of_clean(tier, choice, clean, slots_for(arena, choice))) return;
     // In the order of eviction: what is clean and goes first must not hide ancestors that are clean
     // as well, or more would be written than is needed.
-    Block* settled = candidates_.next(tier, size_class, Candidate::settled);
+    Block* settled = candidates_.next(tier, choice, Candidate::settled);
     const Block* parent = nullptr;
     if (settled) parent = settled->parent;
     const bool hides = parent && (tier == Tier::device ? parent->device : parent->host);

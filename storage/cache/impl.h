@@ -20,6 +20,7 @@
 #include "storage/cache/flights.h"
 #include "storage/cache/load_rate.h"
 #include "storage/cache/pin_table.h"
+#include "storage/cache/tenants.h"
 #include "storage/cache/write_budget.h"
 #include "storage/catalog/catalog.h"
 #include "storage/policy/candidates.h"
@@ -47,8 +48,8 @@ constexpr std::size_t max_evictions_a_turn = 256;
 constexpr std::size_t max_touches_a_turn = 4096;
 // Eviction keeps this part of the disk free, so that a write need not wait for one.
 constexpr double disk_free_fraction = 0.02;
-// A few blocks move at a time, out of one slab; only so many slabs are looked at for one whose blocks
-// may all move.
+// A few blocks move at a time, out of one slab; only so many slabs are looked at for one whose
+// blocks may all move.
 constexpr std::size_t max_moves_in_flight = 16;
 constexpr std::size_t max_slabs_looked_at = 8;
 // Blocks of all spaces that a drop looks at in one turn.
@@ -200,7 +201,7 @@ class TieredCache::Impl {
   void drop_acquisition(std::uint64_t id);
 
   // residency.cc: every change of where a block is goes through these.
-  void refresh(Block& block) { candidates_.refresh(block, space_of(block).size_class); }
+  void refresh(Block& block) { candidates_.refresh(block, space_of(block).shelf); }
   // A new entry of the catalog, a hole until it gets its copy. Null if the catalog takes no more.
   Block* add_block(SpaceEntry& space, Block* parent, const BlockKey& key,
                    std::span<const Token> tokens);
@@ -218,7 +219,6 @@ class TieredCache::Impl {
   // Ends a change that began when the block was present or not: counts holes, and removes the block
   // if nothing of it is left, and holes above it that nothing needs any more.
   void settle(Block& block, bool was_present);
-  void free_slot(Slot& slot) { (slot.tier == Tier::device ? device_ : *host_).free(slot); }
   // The slot's bytes do not verify: its block loses this copy, and the slot is kept away until
   // nobody can touch it any more.
   void quarantine(Slot& slot);
@@ -230,13 +230,21 @@ class TieredCache::Impl {
 
   // evict.cc
   // A free slot, made by evicting what may go without I/O; null if there is none.
+  Slot* new_slot(ArenaTier& arena, const SpaceEntry& space);
+  void free_slot(Slot& slot);
+  template <typename Next>
+  Block* fair_victim(Tier tier, std::uint64_t capacity_bytes, const SpaceEntry* space,
+                     Choice choice, Next next);
   Slot* take_device_slot(const SpaceEntry& space);
   Slot* take_host_slot(const Block& demoted);
   template <typename NextVictim>
   Slot* take_slot(ArenaTier& arena, const SpaceEntry& space, NextVictim next_victim);
   // The block may be gone afterwards.
   void evict(Block& block, Tier tier);
-  bool make_disk_room(std::uint64_t bytes);
+  Block* next_disk_victim(const SpaceEntry* space);
+  enum class Room { made, later, none };  // later: more must go than one turn may evict
+  // For a block of `space`, or null for whoever comes.
+  Room make_disk_room(std::uint64_t bytes, const SpaceEntry* space);
   void evict_disk_ahead();
 
   // acquire.cc
@@ -296,14 +304,17 @@ class TieredCache::Impl {
   // demote.cc
   // Whether to go on making room in an arena, of whose `total` slots of a size `clean` could be had
   // without I/O: from below the low mark on until the high mark is reached.
-  bool short_of_clean(Tier tier, std::uint32_t size_class, std::uint64_t clean,
-                      std::uint64_t total);
+  bool short_of_clean(Tier tier, const Choice& choice, std::uint64_t clean, std::uint64_t total);
+  // How many slots of a size the arena has for a tenant, or for all, and how many of them are free.
+  std::uint64_t slots_for(const ArenaTier& arena, const Choice& choice) const;
+  std::uint64_t free_slots_for(const ArenaTier& arena, const Choice& choice) const;
   void copy_ahead();
   void copy_sealed_to_host();
-  void demote_ahead(std::uint32_t size_class);
+  void copy_ahead(const Choice& choice);
+  void demote_ahead(const Choice& choice);
   // False if the host has no place for it.
   bool demote(Block& block);
-  void write_ahead(ArenaTier& arena, std::uint32_t size_class);
+  void write_ahead(ArenaTier& arena, const Choice& choice);
   void finish_demotion(const Operation& operation, const Status& status, std::uint64_t checksum);
 
   // pins.cc
@@ -343,6 +354,7 @@ class TieredCache::Impl {
   ArenaTier device_;
   std::optional<ArenaTier> host_;
   Candidates candidates_;
+  Tenants tenants_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
 
   std::vector<Tier> tiers_here_;
@@ -386,8 +398,8 @@ class TieredCache::Impl {
   std::vector<BlockKey> touched_;
   std::int64_t recency_flushed_ns_ = 0;
 
-  std::array<std::vector<bool>, local_tiers> making_room_;  // by size class
-  std::deque<BlockKey> to_host_;  // sealed, where the host's policy is `behind`
+  std::unordered_set<std::uint64_t> making_room_;  // in which tier, for which size and tenant
+  std::deque<BlockKey> to_host_;                   // sealed, where the host's policy is `behind`
   std::size_t demotions_in_flight_ = 0;
   std::uint32_t demotion_failures_ = 0;
   std::int64_t demote_not_before_ns_ = 0;

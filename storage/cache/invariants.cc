@@ -1,3 +1,5 @@
+#include <map>
+
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
@@ -38,12 +40,14 @@ Status TieredCache::Impl::check_invariants() const {
   if (awaiting != flights_.waiting()) return broken("waiting acquisitions are miscounted");
 
   std::uint64_t slots_of_blocks = 0;
+  std::map<std::pair<TenantId, Tier>, std::uint64_t> used_by;
   const auto check_arena = [&](const ArenaTier& arena, Tier tier) -> Status {
     std::uint64_t bytes = 0;
     for (const auto& [offset, at] : arena.slots()) {
       const Slot& slot = *at;
       const SpaceEntry& space = *catalog_.space(slot.space);
       bytes += space.slot_bytes;
+      used_by[{space.tenant, tier}] += space.slot_bytes;
       if (slot.offset != offset || slot.tier != tier) return broken("a slot has another place");
       if (offset + space.slot_bytes > arena.memory().size())
         return broken("a slot lies past its arena");
@@ -103,6 +107,7 @@ Status TieredCache::Impl::check_invariants() const {
     for (std::size_t tier = 0; tier < local_tiers; ++tier)
       copies[tier] += block.has(static_cast<Tier>(tier));
     disk_bytes += block.disk_bytes;
+    used_by[{space_of(block).tenant, Tier::disk}] += block.disk_bytes;
     holes += !block.present();
     if (!block.present() && !block.occupies_anything() && block.children.empty())
       return fail("a hole that nothing needs");
@@ -125,6 +130,10 @@ Status TieredCache::Impl::check_invariants() const {
       return broken("copies are miscounted: " + std::to_string(copies[tier]) + " of " +
                     to_string(static_cast<Tier>(tier)));
   if (holes != catalog_.holes()) return broken("holes are miscounted");
+  for (TenantId tenant = 0; tenant < tenants_.size(); ++tenant)
+    for (const Tier tier : tiers_here_)
+      if (used_by[{tenant, tier}] != tenants_.used(tenant, tier))
+        return broken("bytes of tenant " + tenants_.name(tenant) + " are miscounted");
   if (disk_bytes != disk_bytes_) return broken("bytes on disk are miscounted");
   if (slots_seen != slots_of_blocks) return broken("a slot's block does not know it");
   return {};

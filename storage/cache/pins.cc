@@ -27,7 +27,7 @@ Result<PinInfo> TieredCache::Impl::pin(const BlockKey& key, const PinOptions& op
     return error(StatusCode::invalid_argument, "a pin that has expired already");
   expire_pins();
   const Block* const last = catalog_.find(key);
-  if (!last || !catalog_.reachable(*last))
+  if (!last || space_of(*last).dropping || !catalog_.reachable(*last))
     return error(StatusCode::not_found, "no prefix ends in block " + key.hex());
 
   Pin made;

@@ -53,7 +53,9 @@ void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_dro
   // Others are opened when a client asks: all that there ever were would fill the limit some day.
   for (const SpaceDescriptor& descriptor : disk_->take_recovered_spaces())
     if (with_blocks.contains(descriptor.digest()))
-      (void)catalog_.open_space(descriptor);  // one that does not validate has no blocks here
+      (void)catalog_.open_space(
+          descriptor,
+          tenants_.id_of(descriptor.tenant));  // one that does not validate has no blocks here
 
   // From the heads on: whatever is not reached so has lost an ancestor and could never be matched.
   struct Head {
@@ -87,7 +89,7 @@ void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_dro
 
 Result<SpaceId> TieredCache::Impl::open_space(const SpaceDescriptor& descriptor) {
   const std::size_t known = catalog_.spaces().size();
-  auto space = catalog_.open_space(descriptor);
+  auto space = catalog_.open_space(descriptor, tenants_.id_of(descriptor.tenant));
   if (!space) return error(space.error());
   if (disk_ && catalog_.spaces().size() > known) disk_->add_space(descriptor);
   return (*space)->id;

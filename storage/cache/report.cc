@@ -40,6 +40,15 @@ CacheStats TieredCache::Impl::stats() const {
   stats.awaited_blocks = awaited_blocks_;
   stats.expired_waits = expired_waits_;
   stats.declined_writes = declined_writes_;
+  for (TenantId id = 0; tenants_.size() > 1 && id < tenants_.size(); ++id) {
+    TenantStats& tenant = stats.tenants.emplace_back();
+    tenant.name = tenants_.name(id);
+    for (const Tier tier : tiers_here_) {
+      const auto at = static_cast<std::size_t>(tier);
+      tenant.used_bytes[at] = tenants_.used(id, tier);
+      tenant.quota_bytes[at] = tenants_.quota(id, tier);
+    }
+  }
   stats.pins = pins_.size();
   stats.pinned_bytes = pins_.bytes(PinFloor::anywhere);
   stats.pin_capacity_bytes = options_.pin_capacity_bytes;

@@ -15,7 +15,7 @@ Block* TieredCache::Impl::add_block(SpaceEntry& space, Block* parent, const Bloc
 }
 
 void TieredCache::Impl::touch(Block& block, std::uint64_t recency) {
-  candidates_.withdraw(block, space_of(block).size_class);
+  candidates_.withdraw(block, space_of(block).shelf);
   block.recency = recency;
   block.host_declined = false;
   if (disk_ && block.disk != DiskCopy::none && !block.touched) {
@@ -49,7 +49,7 @@ void TieredCache::Impl::become_copy(Slot& slot) {
 void TieredCache::Impl::detach(Slot& slot) {
   Block& block = *slot.block;
   const bool was_present = block.present();
-  candidates_.withdraw(block, space_of(block).size_class, slot.tier);
+  candidates_.withdraw(block, space_of(block).shelf, slot.tier);
   slot.block = nullptr;
   (slot.tier == Tier::device ? block.device : block.host) = nullptr;
   if (slot.state == SlotState::copy) count_copy(block, slot.tier, false);
@@ -64,6 +64,8 @@ void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk
   if ((block.disk == DiskCopy::none) != (copy == DiskCopy::none))
     count_child(block, Tier::disk, copy == DiskCopy::none ? -1 : 1);
   disk_bytes_ += disk_bytes - block.disk_bytes;
+  tenants_.add(space_of(block).tenant, Tier::disk,
+               static_cast<std::int64_t>(disk_bytes) - static_cast<std::int64_t>(block.disk_bytes));
   block.disk = copy;
   block.disk_bytes = static_cast<std::uint32_t>(disk_bytes);
   block.disk_unreadable = false;
@@ -94,7 +96,7 @@ void TieredCache::Impl::settle(Block& block, bool was_present) {
   Block* gone = &block;
   while (gone && !gone->present() && !gone->occupies_anything() && gone->children.empty()) {
     Block* parent = gone->parent;
-    candidates_.withdraw(*gone, space_of(*gone).size_class);
+    candidates_.withdraw(*gone, space_of(*gone).shelf);
     catalog_.count_hole(-1);
     catalog_.remove(*gone);
     if (parent) refresh(*parent);

@@ -100,11 +100,10 @@ void TieredCache::Impl::pump_writes() {
     }
     // Marked first, so that room is not made by evicting its own parent.
     set_disk(*block, DiskCopy::writing, 0);
-    if (!make_disk_room(bytes)) {
+    if (const Room room = make_disk_room(bytes, &space_of(*block)); room != Room::made) {
       set_disk(*block, DiskCopy::none, 0);
       // What is being read or written may be evicted later.
-      if (!candidates_.next(Tier::disk, Candidate::settled) && writes_in_flight_ == 0 &&
-          disk_reads_in_flight_ == 0) {
+      if (room == Room::none && writes_in_flight_ == 0 && disk_reads_in_flight_ == 0) {
         decline_disk(*block);
         continue;
       }
@@ -172,7 +171,7 @@ void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompl
     std::uint64_t freed = 0;
     const std::uint64_t target = wanted << no_space_answers_++;
     for (std::size_t evicted = 0; freed < target && evicted < max_evictions_a_turn; ++evicted) {
-      Block* victim = candidates_.next(Tier::disk, Candidate::settled);
+      Block* victim = next_disk_victim(&space_of(*kept));
       if (!victim || victim == kept->parent) break;
       freed += victim->disk_bytes;
       evict(*victim, Tier::disk);

@@ -18,7 +18,7 @@ Catalog::Catalog()
     : slots_(region_, sizeof(Slot)), roots_(region_, sizeof(Children)), index_(region_) {}
 Catalog::~Catalog() = default;
 
-Result<SpaceEntry*> Catalog::open_space(const SpaceDescriptor& descriptor) {
+Result<SpaceEntry*> Catalog::open_space(const SpaceDescriptor& descriptor, TenantId tenant) {
   if (Status status = descriptor.validate(); !status.ok()) return error(std::move(status));
   const BlockKey digest = descriptor.digest();
   if (const auto found = by_digest_.find(digest); found != by_digest_.end()) return found->second;
@@ -41,6 +41,10 @@ Result<SpaceEntry*> Catalog::open_space(const SpaceDescriptor& descriptor) {
                    "blocks of more than " + std::to_string(max_size_classes) + " sizes");
     size_classes_.push_back(entry->slot_bytes);
   }
+  entry->tenant = tenant;
+  const Shelf shelf{entry->size_class, tenant};
+  entry->shelf = static_cast<std::uint32_t>(std::ranges::find(shelves_, shelf) - shelves_.begin());
+  if (entry->shelf == shelves_.size()) shelves_.push_back(shelf);
   by_digest_.emplace(digest, entry.get());
   spaces_.push_back(std::move(entry));
   return spaces_.back().get();

@@ -20,11 +20,20 @@ struct SpaceEntry {
   SpaceId id = 0;
   SpaceDescriptor descriptor;
   BlockKey digest;
-  std::uint64_t slot_bytes = 0;      // block_bytes rounded up to pages
-  std::uint32_t size_class = 0;      // spaces of the same slot_bytes share it
+  std::uint64_t slot_bytes = 0;  // block_bytes rounded up to pages
+  std::uint32_t size_class = 0;  // spaces of the same slot_bytes share it
+  TenantId tenant = 0;
+  std::uint32_t shelf = 0;           // spaces of the same size class and tenant share it
   Children* first_blocks = nullptr;  // in the catalog's region
   std::uint64_t blocks = 0;          // entries
   bool dropping = false;             // its blocks are on their way out; nobody may use it meanwhile
+};
+
+// What may be evicted is sorted by these.
+struct Shelf {
+  std::uint32_t size_class = 0;
+  TenantId tenant = 0;
+  bool operator==(const Shelf&) const = default;
 };
 
 // Bytes of memory that are really taken, whether a block is in them or was.
@@ -54,7 +63,7 @@ class Catalog {
 
   // The same descriptor (but for its label) gives the same entry. resource_exhausted past one of
   // the limits, or without memory.
-  Result<SpaceEntry*> open_space(const SpaceDescriptor& descriptor);
+  Result<SpaceEntry*> open_space(const SpaceDescriptor& descriptor, TenantId tenant = 0);
   SpaceEntry* space(SpaceId id) { return id < spaces_.size() ? spaces_[id].get() : nullptr; }
   const SpaceEntry* space(SpaceId id) const {
     return id < spaces_.size() ? spaces_[id].get() : nullptr;
@@ -62,6 +71,7 @@ class Catalog {
   const SpaceEntry* space(const BlockKey& digest) const;
   SpaceEntry* space(const BlockKey& digest);
   const std::vector<std::unique_ptr<SpaceEntry>>& spaces() const { return spaces_; }
+  const std::vector<Shelf>& shelves() const { return shelves_; }
   std::size_t size_classes() const { return size_classes_.size(); }
   std::uint64_t slot_bytes(std::uint32_t size_class) const { return size_classes_[size_class]; }
 
@@ -109,6 +119,7 @@ class Catalog {
   std::vector<std::unique_ptr<SpaceEntry>> spaces_;
   std::unordered_map<BlockKey, SpaceEntry*> by_digest_;
   std::vector<std::uint64_t> size_classes_;
+  std::vector<Shelf> shelves_;
   KeyIndex index_;
   std::size_t holes_ = 0;
 };

@@ -43,26 +43,26 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
   return needed ? Candidate::no : Candidate::settled;
 }
 
-void Candidates::set(Block& block, std::uint32_t size_class, Tier tier, Candidate now) {
+void Candidates::set(Block& block, std::uint32_t shelf, Tier tier, Candidate now) {
   const Candidate was = block.candidate(tier);
   if (now == was) return;
-  if (was != Candidate::no) policy(tier, size_class, was).erase(block);
-  if (now != Candidate::no) policy(tier, size_class, now).insert(block);
+  if (was != Candidate::no) policy(tier, shelf, was).erase(block);
+  if (now != Candidate::no) policy(tier, shelf, now).insert(block);
   block.set_candidate(tier, now);
 }
 
-void Candidates::refresh(Block& block, std::uint32_t size_class) {
+void Candidates::refresh(Block& block, std::uint32_t shelf) {
   for (std::size_t tier = 0; tier < local_tiers; ++tier)
-    set(block, size_class, static_cast<Tier>(tier), judge(block, static_cast<Tier>(tier)));
+    set(block, shelf, static_cast<Tier>(tier), judge(block, static_cast<Tier>(tier)));
 }
 
-void Candidates::withdraw(Block& block, std::uint32_t size_class) {
+void Candidates::withdraw(Block& block, std::uint32_t shelf) {
   for (std::size_t tier = 0; tier < local_tiers; ++tier)
-    withdraw(block, size_class, static_cast<Tier>(tier));
+    withdraw(block, shelf, static_cast<Tier>(tier));
 }
 
-void Candidates::withdraw(Block& block, std::uint32_t size_class, Tier tier) {
-  set(block, size_class, tier, Candidate::no);
+void Candidates::withdraw(Block& block, std::uint32_t shelf, Tier tier) {
+  set(block, shelf, tier, Candidate::no);
 }
 
 bool Candidates::up_to_date(const Block& block) const {
@@ -72,36 +72,38 @@ bool Candidates::up_to_date(const Block& block) const {
   return true;
 }
 
-EvictionPolicy& Candidates::policy(Tier tier, std::uint32_t size_class, Candidate kind) {
-  auto& classes = policies_[static_cast<std::size_t>(tier)];
-  if (classes.size() <= size_class) classes.resize(size_class + 1);
-  auto& policy = classes[size_class][static_cast<std::size_t>(kind)];
+EvictionPolicy& Candidates::policy(Tier tier, std::uint32_t shelf, Candidate kind) {
+  auto& shelves = policies_[static_cast<std::size_t>(tier)];
+  if (shelves.size() <= shelf) shelves.resize(shelf + 1);
+  auto& policy = shelves[shelf][static_cast<std::size_t>(kind)];
   if (!policy) policy = factory_(tier);
   return *policy;
 }
 
-const EvictionPolicy* Candidates::find(Tier tier, std::uint32_t size_class, Candidate kind) const {
-  const auto& classes = policies_[static_cast<std::size_t>(tier)];
-  if (classes.size() <= size_class) return nullptr;
-  return classes[size_class][static_cast<std::size_t>(kind)].get();
+const EvictionPolicy* Candidates::find(Tier tier, std::uint32_t shelf, Candidate kind) const {
+  const auto& shelves = policies_[static_cast<std::size_t>(tier)];
+  if (shelves.size() <= shelf) return nullptr;
+  return shelves[shelf][static_cast<std::size_t>(kind)].get();
 }
 
-Block* Candidates::next(Tier tier, std::uint32_t size_class, Candidate kind) const {
-  const EvictionPolicy* policy = find(tier, size_class, kind);
-  return policy ? policy->next() : nullptr;
-}
-
-Block* Candidates::next(Tier tier, Candidate kind) const {
+Block* Candidates::next(Tier tier, const Choice& choice, Candidate kind) const {
   Block* first = nullptr;
-  const auto classes = policies_[static_cast<std::size_t>(tier)].size();
-  for (std::uint32_t size_class = 0; size_class < classes; ++size_class)
-    first = earlier(first, next(tier, size_class, kind));
+  for (std::uint32_t shelf = 0; shelf < shelves_.size(); ++shelf) {
+    if (!choice.takes(shelves_[shelf])) continue;
+    const EvictionPolicy* policy = find(tier, shelf, kind);
+    if (policy) first = earlier(first, policy->next());
+  }
   return first;
 }
 
-std::size_t Candidates::size(Tier tier, std::uint32_t size_class, Candidate kind) const {
-  const EvictionPolicy* policy = find(tier, size_class, kind);
-  return policy ? policy->size() : 0;
+std::size_t Candidates::size(Tier tier, const Choice& choice, Candidate kind) const {
+  std::size_t sum = 0;
+  for (std::uint32_t shelf = 0; shelf < shelves_.size(); ++shelf) {
+    if (!choice.takes(shelves_[shelf])) continue;
+    const EvictionPolicy* policy = find(tier, shelf, kind);
+    if (policy) sum += policy->size();
+  }
+  return sum;
 }
 
 Block* Candidates::earlier(Block* a, Block* b) const {

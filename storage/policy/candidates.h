@@ -1,4 +1,5 @@
-// Keeps, for every tier and slot size, the blocks that may leave it in the order of the policy.
+// Keeps, for every tier, slot size and tenant, the blocks that may leave it in the order of the
+// policy.
 //
 // A copy may leave a tier when nobody holds it, nothing is being copied from or to it, and
 //  - no child has a copy in that tier: the tail of a prefix goes before its head;
@@ -11,6 +12,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "storage/catalog/catalog.h"
@@ -18,24 +20,33 @@
 
 namespace terrace::storage {
 
+// Among which blocks one is chosen: of one size, of one tenant, or all.
+struct Choice {
+  std::optional<std::uint32_t> size_class;
+  std::optional<TenantId> tenant;
+  bool takes(const Shelf& shelf) const {
+    return (!size_class || *size_class == shelf.size_class) && (!tenant || *tenant == shelf.tenant);
+  }
+};
+
 class Candidates {
  public:
-  Candidates(bool has_host, bool has_disk, EvictionPolicyFactory factory)
-      : has_host_(has_host), has_disk_(has_disk), factory_(std::move(factory)) {}
+  // `shelves` outlives it.
+  Candidates(const std::vector<Shelf>& shelves, bool has_host, bool has_disk,
+             EvictionPolicyFactory factory)
+      : shelves_(shelves), has_host_(has_host), has_disk_(has_disk), factory_(std::move(factory)) {}
 
   // Works out anew what may leave where. Call after anything about the block changed.
-  void refresh(Block& block, std::uint32_t size_class);
+  void refresh(Block& block, std::uint32_t shelf);
   // Takes the block out everywhere, such as before its recency changes.
-  void withdraw(Block& block, std::uint32_t size_class);
+  void withdraw(Block& block, std::uint32_t shelf);
   // Likewise in one tier, before it loses its copy there: the order of what may leave the tier lies
   // in the slots.
-  void withdraw(Block& block, std::uint32_t size_class, Tier tier);
+  void withdraw(Block& block, std::uint32_t shelf, Tier tier);
 
-  // The next to leave `tier` among one size and kind; null if none.
-  Block* next(Tier tier, std::uint32_t size_class, Candidate kind) const;
-  // The same among all sizes.
-  Block* next(Tier tier, Candidate kind) const;
-  std::size_t size(Tier tier, std::uint32_t size_class, Candidate kind) const;
+  // The next to leave `tier`; null if none.
+  Block* next(Tier tier, const Choice& choice, Candidate kind) const;
+  std::size_t size(Tier tier, const Choice& choice, Candidate kind) const;
   // Whether refresh() would change nothing.
   bool up_to_date(const Block& block) const;
   // The one of the two that should go first; either may be null.
@@ -43,13 +54,14 @@ class Candidates {
 
  private:
   Candidate judge(const Block& block, Tier tier) const;
-  void set(Block& block, std::uint32_t size_class, Tier tier, Candidate kind);
-  EvictionPolicy& policy(Tier tier, std::uint32_t size_class, Candidate kind);
-  const EvictionPolicy* find(Tier tier, std::uint32_t size_class, Candidate kind) const;
+  void set(Block& block, std::uint32_t shelf, Tier tier, Candidate kind);
+  EvictionPolicy& policy(Tier tier, std::uint32_t shelf, Candidate kind);
+  const EvictionPolicy* find(Tier tier, std::uint32_t shelf, Candidate kind) const;
 
+  const std::vector<Shelf>& shelves_;
   bool has_host_, has_disk_;
   EvictionPolicyFactory factory_;
-  // [tier][size class][kind]
+  // [tier][shelf][kind]
   std::array<std::vector<std::array<std::unique_ptr<EvictionPolicy>, candidate_kinds>>, local_tiers>
       policies_;
 };

@@ -159,6 +159,36 @@ level = "debug"
   EXPECT_EQ(config->log.level, LogLevel::debug);
 }
 
+TEST(DaemonConfig, TenantsAreNamedByPeople) {
+  const ConfigFile file(R"(
+[tenants.research]
+device = "1MiB"
+[tenants."*"]
+disk = "auto"
+[tenants."a.b"]
+host = 5
+)");
+  const auto config = load(file);
+  ASSERT_TRUE(config) << config.error().to_string();
+  ASSERT_EQ(config->tenants.size(), 3u);
+  for (const TenantOptions& tenant : config->tenants) {
+    if (tenant.name == "research") {
+      EXPECT_EQ(tenant.device_bytes, 1 * mib);
+      EXPECT_EQ(tenant.disk_bytes, std::nullopt);
+    } else if (tenant.name == "*") {
+      EXPECT_EQ(tenant.disk_bytes, std::nullopt);
+    } else {
+      EXPECT_EQ(tenant.name, "a.b");
+      EXPECT_EQ(tenant.host_bytes, 5u);
+    }
+  }
+  EXPECT_EQ(load_with({"tenants.x.disk=1GiB"})->tenants[0].disk_bytes, 1 * gib);
+  EXPECT_THAT(
+      message_for("[tenants.x]\ndisc = 1\n"),
+      HasSubstr("test.toml:2: tenants.x.disc: unknown key, expected perhaps tenants.x.disk"));
+  EXPECT_THAT(message_for("[tenants]\ndisk = 1\n"), HasSubstr("tenants"));
+}
+
 TEST(DaemonConfig, MarksAreInOrder) {
   EXPECT_THAT(message_with({"arena.clean_low=0.2"}),
               HasSubstr("arena.clean_low: found more than arena.clean_high"));

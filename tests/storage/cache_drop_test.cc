@@ -109,6 +109,7 @@ TEST_F(CacheDrop, WhatIsAtWorkGoesWhenThatIsOver) {
   cache_->run_completions();
   EXPECT_EQ(done_, 0);
   EXPECT_EQ(matched(a) + matched(b), 0u);
+  EXPECT_FALSE(cache_->pin(b.keys[0], {}));
   EXPECT_EQ(cache_->reserve(session, 2, space_, {}, 1).size(), 0u);
   check();
   finish_everything();

@@ -18,6 +18,7 @@ constexpr int heads = 4, tails = 3;
 
 struct Faults {
   bool failures = false;    // requests fail, and are asked for again
+  bool operators = false;   // pins, drops, and somebody who needs larger slots
   bool corruption = false;  // copies and records rot; workers write after they sealed
 };
 
@@ -192,9 +193,48 @@ class CacheRandom : public CacheFixture {
     it->second.payload[pick(test_block_bytes)] ^= std::byte{0x20};
   }
 
+  void operate() {
+    const Prompt p = any_prompt();
+    const std::size_t what = pick(40);
+    if (what < 12) {
+      PinOptions options;
+      if (chance(0.3)) options.tier = Tier::device;
+      if (chance(0.5))
+        options.expires_unix_ms = clock_.unix_ms() + 1 + static_cast<int>(pick(3000));
+      (void)cache_->pin(p.keys[pick(p.keys.size())], options);
+    } else if (what < 20) {
+      const auto pins = cache_->pins();
+      if (!pins.empty()) (void)cache_->unpin(pins[pick(pins.size())].key);
+    } else if (what < 39) {
+      if (large_session_ == 0) large_session_ = cache_->open_session();
+      const LeaseId lease = 1 + pick(3);
+      cache_->release(large_session_, lease);
+      for (const SlotOffset slot :
+           cache_->reserve(large_session_, lease, large_, {}, 1 + pick(2))) {
+        std::ranges::fill(slot_bytes(slot, large_bytes), std::byte{0x55});
+        for (std::uint64_t at = slot; at < slot + large_bytes; at += test_block_bytes) {
+          rotten_.erase(at);
+          for (const auto& client : clients_)
+            for (const auto& [id, held] : client->held)
+              ASSERT_FALSE(held.contains(at)) << "a held slot was handed out";
+        }
+      }
+    } else {
+      ++drops_under_way_;
+      cache_->drop_space(digest_, [this](const Status&) { --drops_under_way_; });
+    }
+  }
+
+  void start_both(const Sizes& sizes) {
+    start(sizes);
+    large_session_ = 0;
+    drops_under_way_ = 0;
+    if (faults_.operators) large_ = *cache_->open_space(descriptor("large", large_bytes));
+  }
+
   void check_all() {
     check();
-    if (!faults_.failures && !faults_.corruption) {
+    if (!faults_.failures && !faults_.corruption && drops_under_way_ == 0) {
       ASSERT_EQ(cache_->stats().holes, 0u);
     }
     ASSERT_LE(on_disk_.used_bytes(), on_disk_.capacity_bytes);
@@ -215,7 +255,7 @@ class CacheRandom : public CacheFixture {
     rotten_.clear();
     on_disk_ = {};
     gets_ = 0;
-    start(sizes);
+    start_both(sizes);
     for (int step = 0; step < operations; ++step) {
       Client& client = any_client();
       const std::size_t what = pick(100);
@@ -231,6 +271,7 @@ class CacheRandom : public CacheFixture {
         leave(pick(clients_.size()));
       } else if (what < 75) {
         if (faults_.corruption) rot();
+        if (faults_.operators) operate();
       } else if (what < 78) {
         clock_.advance_ms(static_cast<std::int64_t>(pick(100)));
         cache_->run_deadlines();
@@ -245,7 +286,7 @@ class CacheRandom : public CacheFixture {
         awaited_ += cache_->stats().awaited_blocks;
         clients_.clear();
         rotten_.clear();
-        start(sizes);
+        start_both(sizes);
         check_all();
       }
     }
@@ -262,6 +303,7 @@ class CacheRandom : public CacheFixture {
     // Nothing leaks: when everybody is gone, all that is in use holds a block.
     for (const auto& client : clients_) cache_->end_session(client->session);
     clients_.clear();
+    if (large_session_ != 0) cache_->end_session(large_session_);
     finish_everything();
     check_all();
     const CacheStats stats = cache_->stats();
@@ -277,6 +319,10 @@ class CacheRandom : public CacheFixture {
   std::set<BlockKey> once_put_;
   std::set<SlotOffset> rotten_;
   std::size_t gets_ = 0, awaited_ = 0;
+  static constexpr std::uint64_t large_bytes = 3 * test_block_bytes;
+  SpaceId large_ = 0;
+  SessionId large_session_ = 0;
+  int drops_under_way_ = 0;
 };
 
 TEST_F(CacheRandom, DeviceAndDisk) {
@@ -293,6 +339,24 @@ TEST_F(CacheRandom, DeviceOnlyAndDeviceWithHost) {
   for (std::uint64_t seed = 21; seed <= 23; ++seed) {
     run(seed, {.device_blocks = 24, .disk_blocks = 0}, {});
     run(seed, {.device_blocks = 16, .host_blocks = 16, .disk_blocks = 0}, {});
+  }
+}
+
+TEST_F(CacheRandom, PinsDropsQuotasPoliciesAndASecondSize) {
+  for (std::uint64_t seed = 61; seed <= 72; ++seed) {
+    Sizes sizes{.device_blocks = 20,
+                .host_blocks = seed % 2 ? 12u : 0u,
+                .disk_blocks = 30,
+                .clean_low_fraction = 0.1};
+    sizes.disk_write = static_cast<WritePolicy>(seed % 3);
+    sizes.host_write = static_cast<WritePolicy>(seed / 2 % 3);
+    sizes.hour_writes = seed % 4 == 0 ? 40 : 0;
+    sizes.pinned_blocks = 8;
+    if (seed > 66)
+      sizes.tenants = {
+          {"*", {16 * test_block_bytes, 8 * test_block_bytes, 12 * 2 * test_block_bytes}},
+          {"nobody", {}}};
+    run(seed, sizes, {.failures = seed % 5 == 0, .operators = true, .corruption = seed % 6 == 0});
   }
 }
 

@@ -139,7 +139,8 @@ TEST_F(CacheSlabs, ABlockThatIsAcquiredWhileItMovesStaysWhereItIs) {
     if (states(prompt(i, 1))[0] != BlockState::device) continue;
     cache_->acquire(session, static_cast<LeaseId>(i + 1), space_, prompt(i, 1).keys, {},
                     [&, i](const auto& got) {
-                      for (const auto& block : got) held.emplace_back(block.slot, prompt(i, 1).keys[0]);
+                      for (const auto& block : got)
+                        held.emplace_back(block.slot, prompt(i, 1).keys[0]);
                     });
   }
   finish_everything();

@@ -28,6 +28,7 @@ void CacheFixture::start(const Sizes& sizes) {
   options.clean_low_fraction =
       sizes.clean_low_fraction < 0 ? sizes.clean_fraction : sizes.clean_low_fraction;
   options.pin_capacity_bytes = sizes.pinned_blocks * test_block_bytes;
+  options.tenants = sizes.tenants;
   options.host_write = sizes.host_write;
   options.disk_write = sizes.disk_write;
   options.write_behind_hour_bytes = sizes.hour_writes * (test_block_bytes + 4096);

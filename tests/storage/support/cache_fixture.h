@@ -48,6 +48,7 @@ class CacheFixture : public testing::Test {
     double clean_low_fraction = -1;  // below 0: as clean_fraction
     WritePolicy host_write = WritePolicy::on_evict;
     WritePolicy disk_write = WritePolicy::behind;
+    std::vector<TenantQuota> tenants = {};
     std::size_t pinned_blocks = 1000;             // the budget of pins
     std::size_t hour_writes = 0, day_writes = 0;  // the budget of write-behind, in blocks
   };
