@@ -1,25 +1,42 @@
 # The CUDA toolkit compiles kernels, and nothing else needs it: the driver is looked up when a program
 # runs. Without the toolkit, or with TERRACE_CUDA off, the images of kernels are empty.
 
-set(TERRACE_NVCC "")
-if(TERRACE_CUDA)
-  find_program(TERRACE_NVCC_PROGRAM nvcc HINTS /usr/local/cuda/bin)
-  if(TERRACE_NVCC_PROGRAM)
-    set(TERRACE_NVCC ${TERRACE_NVCC_PROGRAM})
-    get_filename_component(TERRACE_CUDA_ROOT ${TERRACE_NVCC} REALPATH)
-    get_filename_component(TERRACE_CUDA_ROOT ${TERRACE_CUDA_ROOT}/../.. ABSOLUTE)
-    message(STATUS "CUDA kernels: compiled with ${TERRACE_NVCC}")
-  endif()
-endif()
-if(NOT TERRACE_NVCC)
-  message(STATUS "CUDA kernels: not compiled")
-endif()
-
 # Machine code for the devices in use, and code that the driver translates for later ones.
 set(TERRACE_CUDA_TARGETS
   -gencode arch=compute_80,code=sm_80
   -gencode arch=compute_90,code=sm_90
   -gencode arch=compute_80,code=compute_80)
+
+set(TERRACE_NVCC "")
+if(TERRACE_CUDA)
+  find_program(TERRACE_NVCC_PROGRAM nvcc HINTS /usr/local/cuda/bin)
+endif()
+if(TERRACE_CUDA AND TERRACE_NVCC_PROGRAM)
+  # A toolkit that is too old for these devices, or for the compiler beside it, is as good as none.
+  if(NOT DEFINED TERRACE_NVCC_WORKS)
+    set(probe ${CMAKE_BINARY_DIR}/nvcc_probe)
+    file(WRITE ${probe}.cu "extern \"C\" __global__ void probe() {}\n")
+    execute_process(
+      COMMAND ${TERRACE_NVCC_PROGRAM} -std=c++17 -fatbin ${TERRACE_CUDA_TARGETS} -o ${probe}.fatbin ${probe}.cu
+      RESULT_VARIABLE failure OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(failure EQUAL 0)
+      set(TERRACE_NVCC_WORKS ON CACHE INTERNAL "nvcc compiles what Terrace wants")
+    else()
+      set(TERRACE_NVCC_WORKS OFF CACHE INTERNAL "nvcc compiles what Terrace wants")
+      message(STATUS "${TERRACE_NVCC_PROGRAM} cannot compile the kernels:\n${output}")
+    endif()
+  endif()
+  if(TERRACE_NVCC_WORKS)
+    set(TERRACE_NVCC ${TERRACE_NVCC_PROGRAM})
+    get_filename_component(TERRACE_CUDA_ROOT ${TERRACE_NVCC} REALPATH)
+    get_filename_component(TERRACE_CUDA_ROOT ${TERRACE_CUDA_ROOT}/../.. ABSOLUTE)
+  endif()
+endif()
+if(TERRACE_NVCC)
+  message(STATUS "CUDA kernels: compiled with ${TERRACE_NVCC}")
+else()
+  message(STATUS "CUDA kernels: not compiled")
+endif()
 
 # terrace_cuda_image(OUT file.cu FUNCTION "namespace::name")
 # Sets OUT to a C++ source that defines FUNCTION() to return the compiled image of the kernels in
