@@ -155,8 +155,8 @@ struct TierStats {
 
 struct TenantStats {
   std::string name;
-  std::array<std::uint64_t, 3> used_bytes{};   // of device, host and disk
-  std::array<std::uint64_t, 3> quota_bytes{};  // no_quota: none
+  std::array<std::uint64_t, 3> used_bytes{};  // of device, host and disk
+  std::array<std::uint64_t, 3> quota_bytes{no_quota, no_quota, no_quota};
 };
 
 struct CacheStats {

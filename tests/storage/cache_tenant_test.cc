@@ -58,6 +58,8 @@ TEST_F(CacheTenant, WhoReachesHisQuotaGivesUpHisOwn) {
   as("a");
   EXPECT_EQ(put_singles(1, 12), 12u);
   EXPECT_EQ(blocks_used("a", Tier::device), 4u);
+  EXPECT_EQ(cache_->stats().tenants.at(1).quota_bytes[0], 4 * test_block_bytes);
+  EXPECT_EQ(cache_->stats().tenants.at(1).quota_bytes[1], no_quota);
   EXPECT_EQ(blocks_used("a", Tier::disk), 6u);
   EXPECT_EQ(in(BlockState::device, 9, 4), 4u);  // his newest
   EXPECT_EQ(in(BlockState::disk, 7, 2), 2u);
