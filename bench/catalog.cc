@@ -119,15 +119,21 @@ class FullCache {
     std::vector<Chain> fresh, old;
     for (std::size_t i = 0; i < times; ++i) {
       fresh.emplace_back(digest_, next_small_++, operation_blocks);
-      old.emplace_back(digest_, any_chain(), operation_blocks);
+      old.push_back(resident_chain());
     }
     const std::uint64_t evicted = cache_->stats().tiers[0].evictions;
     bool good = true;
+    std::size_t touched = 0;
     const double us = microseconds([&] {
-      for (std::size_t i = 0; i < times; ++i) good = put(fresh[i]) && use(old[i]) && good;
+      for (std::size_t i = 0; i < times; ++i) {
+        good = put(fresh[i]) && good;
+        touched += use(old[i]);
+      }
     });
     const std::size_t blocks = times * operation_blocks;
     operation_ns.add(1000 * us / static_cast<double>(blocks));
+    // What the reuse index thinks little of may have gone meanwhile.
+    good = good && touched >= blocks * 9 / 10;
     if (!good || cache_->stats().tiers[0].evictions != evicted + blocks)
       return Status(StatusCode::internal, "blocks were not inserted, touched and evicted");
     return {};
@@ -161,17 +167,26 @@ class FullCache {
     return good;
   }
 
-  bool use(const Chain& chain) {
+  // How many of its blocks there were.
+  std::size_t use(const Chain& chain) {
     const LeaseId lease = next_lease_++;
     std::size_t got = 0;
     cache_->acquire(
         session_, lease, space_, chain.keys, {},
         [&](const std::vector<storage::AcquiredBlock>& blocks) { got = blocks.size(); });
     cache_->release(session_, lease);
-    return got == chain.keys.size();
+    return got;
   }
 
-  // One of the newer half, which is there as long as operate() was not called too often.
+  // The head of one that has not been evicted. Most are there, since operate() evicts few.
+  Chain resident_chain() {
+    for (;;) {
+      Chain chain(digest_, any_chain(), operation_blocks);
+      if (cache_->match(space_, chain.keys, {}).matched_blocks == operation_blocks) return chain;
+    }
+  }
+
+  // One of the newer half.
   std::uint64_t any_chain() {
     return std::uniform_int_distribution<std::uint64_t>(chains_ / 2, chains_ - 1)(random_);
   }

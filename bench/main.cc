@@ -5,6 +5,7 @@
 
 #include "bench/catalog.h"
 #include "bench/codec.h"
+#include "bench/replay.h"
 #include "bench/restart.h"
 #include "bench/rpc.h"
 #include "bench/throughput.h"
@@ -53,6 +54,33 @@ void add_rpc(CLI::App& app, int& status) {
     if (options->quick)
       options->catalog_blocks = std::min<std::size_t>(options->catalog_blocks, 10'000);
     status = run_rpc(*options, std::cout, std::cerr);
+  });
+}
+
+void add_replay(CLI::App& app, int& status) {
+  auto options = std::make_shared<ReplayOptions>();
+  CLI::App& command =
+      *app.add_subcommand("replay", "What each policy of eviction finds of a trace in the cache");
+  command.add_option("--trace", options->trace, "One JSON object a line: hash_ids, input_length")
+      ->check(CLI::ExistingFile);
+  command.add_option("--synthetic", options->synthetic,
+                     "A made-up trace instead, or \"all\" of them");
+  command.add_option("--seed", options->seed, "Of the made-up trace")->capture_default_str();
+  command.add_option("--requests", options->requests, "Its length")
+      ->check(CLI::Range(100, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--policy", options->policies, "Any of lru, reuse_index, belady")
+      ->check(CLI::IsMember({"lru", "reuse_index", "belady"}))
+      ->capture_default_str();
+  command.add_option("--capacity", options->capacities, "Fractions of the distinct blocks")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command.add_flag("--full-blocks-only", options->full_blocks_only,
+                   "Leave out blocks that are only partly filled");
+  add_quick(command, options->quick);
+  command.callback([options, &status] {
+    if (options->quick) options->capacities = {0.01, 0.1};
+    status = run_replay(*options, std::cout, std::cerr);
   });
 }
 
@@ -171,6 +199,7 @@ int main(int argc, char** argv) {
   add_throughput(app, "prefill", "Tokens a second of prompts", run_prefill, status);
   add_throughput(app, "decode", "Tokens a second of answers", run_decode, status);
   add_rpc(app, status);
+  add_replay(app, status);
   add_ttft(app, status);
   add_tiers(app, status);
   add_codec(app, status);

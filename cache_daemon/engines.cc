@@ -58,6 +58,9 @@ storage::CacheOptions cache_options(const config::DaemonConfig& config,
       (config.disk.enabled ? config.disk.capacity_bytes : config.device.capacity_bytes) /
       config::auto_pin_divisor);
   options.device_verify = device_verify(config.device.verify);
+  options.eviction = config.eviction.policy == config::EvictionPolicy::lru
+                         ? storage::EvictionOrder::lru
+                         : storage::EvictionOrder::reuse_index;
   return options;
 }
 

@@ -90,6 +90,8 @@ void read_tiers(OptionReader& options, DaemonConfig& config) {
                   {"threads", DiskRing::threads}});
 
   options.bytes_or_auto("pins.capacity", config.pins.capacity_bytes, 0, max_disk_bytes);
+  options.choice("eviction.policy", config.eviction.policy,
+                 {{"reuse_index", EvictionPolicy::reuse_index}, {"lru", EvictionPolicy::lru}});
 
   const std::uint64_t slab = config.arena.slab_bytes;
   if ((slab & (slab - 1)) != 0)

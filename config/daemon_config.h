@@ -26,6 +26,8 @@ enum class DeviceKind { emulated, automatic, cuda };
 enum class DiskCodec { raw, zstd, planes };
 // `automatic`: io_uring where the kernel allows it, else threads.
 enum class DiskRing { automatic, io_uring, threads };
+// Which blocks leave a full tier first.
+enum class EvictionPolicy { reuse_index, lru };
 enum class LogLevel { trace, debug, info, warning, error };
 
 struct DeviceOptions {
@@ -79,6 +81,10 @@ struct TenantOptions {
 // Choosing whose block goes looks at every tenant.
 constexpr std::size_t max_tenants = 256;
 
+struct EvictionOptions {
+  EvictionPolicy policy = EvictionPolicy::reuse_index;
+};
+
 struct DaemonLimits {
   std::uint32_t max_sessions = 256;
   std::uint32_t max_keys_per_call = 16384;
@@ -102,6 +108,7 @@ struct DaemonConfig {
   DiskOptions disk;
   PinsOptions pins;
   std::vector<TenantOptions> tenants;
+  EvictionOptions eviction;
   DaemonLimits limits;
   LogOptions log;
 };

@@ -29,6 +29,7 @@
 #include "storage/device/accelerator.h"
 #include "storage/disk/disk_tier.h"
 #include "storage/ids.h"
+#include "storage/policy/eviction_order.h"
 
 namespace terrace::storage {
 
@@ -74,6 +75,8 @@ struct CacheOptions {
   std::vector<TenantQuota> tenants;  // each name once
   // What pins may hold in all.
   std::uint64_t pin_capacity_bytes = 0;
+  // Of each tier.
+  EvictionOrder eviction = EvictionOrder::reuse_index;
   DeviceVerify device_verify = DeviceVerify::first_use;
 };
 

@@ -91,9 +91,10 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
   std::vector<Tier> from;
 
   const std::uint64_t recency = new_recency();
+  Lease& lease = lease_of(acquisition.session, acquisition.lease);
   for (Block* block : run) {
     from.push_back(block->highest_tier());
-    touch(*block, recency);
+    touch(*block, recency, lease, block == run.back());
   }
   // First hold what is in the device tier already, so that making room for the rest cannot evict
   // it.

@@ -13,8 +13,9 @@ TieredCache::Impl::Impl(const CacheOptions& options, Accelerator& accelerator,
       disk_(std::move(disk)),
       clock_(clock),
       device_(Tier::device, std::move(device), options.slab_bytes, catalog_.slots()),
+      reuse_(make_reuse_tracker(options.eviction)),
       candidates_(catalog_.shelves(), host != nullptr, disk_ != nullptr,
-                  [](Tier tier) { return std::make_unique<LruPolicy>(tier); }),
+                  eviction_policy_factory(reuse_.get())),
       tenants_(options.tenants),
       write_budget_(options.write_behind_hour_bytes, options.write_behind_day_bytes) {
   if (host) host_.emplace(Tier::host, std::move(host), options.slab_bytes, catalog_.slots());

@@ -18,7 +18,7 @@ Slot* TieredCache::Impl::take_host_slot(const Block& demoted) {
     // What the device tier has as well, if it will stay there for longer: else two blocks could
     // push each other out for ever.
     Block* twice = candidates_.next(Tier::host, choice, Candidate::droppable);
-    return twice && twice->recency > demoted.recency ? twice : nullptr;
+    return twice && candidates_.before(demoted, *twice) ? twice : nullptr;
   });
 }
 
@@ -84,6 +84,7 @@ Block* TieredCache::Impl::fair_victim(Tier tier, std::uint64_t capacity_bytes,
 
 void TieredCache::Impl::evict(Block& block, Tier tier) {
   ++counters(tier).evictions;
+  if (reuse_) reuse_->set_capacity(tier, counters(tier).blocks, catalog_.index().size());
   if (tier == Tier::disk) {
     // Gone from the disk as the least used of all there: not to be written again at once.
     block.disk_declined = true;

@@ -24,7 +24,7 @@
 #include "storage/cache/write_budget.h"
 #include "storage/catalog/catalog.h"
 #include "storage/policy/candidates.h"
-#include "storage/policy/lru_policy.h"
+#include "storage/policy/policy_factory.h"
 #include "storage/tiered_cache.h"
 
 namespace terrace::storage {
@@ -152,6 +152,7 @@ class TieredCache::Impl {
   struct Lease {
     std::vector<Slot*> slots;                 // reserved or held, once for each hold
     std::vector<std::uint64_t> acquisitions;  // that have not called back yet
+    RequestNumber request = unknown_request;  // as the reuse index counts them
   };
   struct Session {
     bool abandoned = false;
@@ -205,7 +206,10 @@ class TieredCache::Impl {
   // A new entry of the catalog, a hole until it gets its copy. Null if the catalog takes no more.
   Block* add_block(SpaceEntry& space, Block* parent, const BlockKey& key,
                    std::span<const Token> tokens);
-  void touch(Block& block, std::uint64_t recency);
+  // `last`: as far as is known, the lease uses no block below it.
+  void touch(Block& block, std::uint64_t recency, Lease& lease, bool last);
+  // A lease stands for one request of inference: all that it uses counts as one use.
+  RequestNumber request_of(Lease& lease);
   // Makes `slot` the place of the block in the slot's tier, in the slot's state.
   void attach(Block& block, Slot& slot);
   // A slot that was being loaded now holds its block.
@@ -353,6 +357,7 @@ class TieredCache::Impl {
   Catalog catalog_;
   ArenaTier device_;
   std::optional<ArenaTier> host_;
+  std::unique_ptr<ReuseTracker> reuse_;  // null if eviction needs none
   Candidates candidates_;
   Tenants tenants_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();

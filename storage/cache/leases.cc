@@ -82,11 +82,14 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
   const SpaceEntry* space = usable_space(space_id);
   if (owner == sessions_.end() || owner->second.abandoned || !space || draining_) return offsets;
   Lease& lease = lease_of(session, lease_id);
+  std::vector<BlockKey> unknown;
   for (const BlockKey& key : keys) {
     const Block* block = catalog_.find(key);
     for (const Tier tier : tiers_here_)
       if (!block || !block->has(tier)) ++counters(tier).misses;
+    if (!block && reuse_) unknown.push_back(key);
   }
+  if (reuse_) reuse_->miss(unknown, request_of(lease));
   for (std::size_t i = 0; i < keys.size() + unnamed; ++i) {
     Slot* slot = take_device_slot(*space);
     if (!slot) break;

@@ -78,6 +78,7 @@ void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_dro
       if (!block) return;
       reached[i] = true;
       block->recency = found.recency;
+      if (reuse_) reuse_->recover(*block);
       recency_ = std::max(recency_, found.recency);
       set_disk(*block, DiskCopy::present, found.disk_bytes);
       heads.push_back({space, block});

@@ -14,9 +14,20 @@ Block* TieredCache::Impl::add_block(SpaceEntry& space, Block* parent, const Bloc
   return block;
 }
 
-void TieredCache::Impl::touch(Block& block, std::uint64_t recency) {
-  candidates_.withdraw(block, space_of(block).shelf);
+void TieredCache::Impl::touch(Block& block, std::uint64_t recency, Lease& lease, bool last) {
+  const std::uint32_t shelf = space_of(block).shelf;
+  candidates_.withdraw(block, shelf);
   block.recency = recency;
+  if (reuse_) {
+    const RequestNumber request = request_of(lease);
+    reuse_->use(block, request, last);
+    Block* const parent = block.parent;
+    if (parent && reuse_->is_last(*parent, request)) {
+      candidates_.withdraw(*parent, shelf);
+      reuse_->set_not_last(*parent);
+      refresh(*parent);
+    }
+  }
   block.host_declined = false;
   if (disk_ && block.disk != DiskCopy::none && !block.touched) {
     block.touched = true;
@@ -27,6 +38,11 @@ void TieredCache::Impl::touch(Block& block, std::uint64_t recency) {
     if (options_.disk_write != WritePolicy::on_evict) queue_write(block);
   }
   refresh(block);
+}
+
+RequestNumber TieredCache::Impl::request_of(Lease& lease) {
+  if (lease.request == unknown_request) lease.request = reuse_->begin_request();
+  return lease.request;
 }
 
 void TieredCache::Impl::attach(Block& block, Slot& slot) {
@@ -98,6 +114,7 @@ void TieredCache::Impl::settle(Block& block, bool was_present) {
     Block* parent = gone->parent;
     candidates_.withdraw(*gone, space_of(*gone).shelf);
     catalog_.count_hole(-1);
+    if (reuse_) reuse_->remove(*gone);
     catalog_.remove(*gone);
     if (parent) refresh(*parent);
     gone = parent;

@@ -48,7 +48,7 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       disk_->erase(block->key);
       set_disk(*block, DiskCopy::none, 0);
     }
-    touch(*block, recency);
+    touch(*block, recency, lease_of(session, lease_id), true);
     admit_sealed(*block);
     // What only device and host have below a hole was not written: after a crash it would be lost.
     if (healed) {

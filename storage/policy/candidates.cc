@@ -108,11 +108,15 @@ std::size_t Candidates::size(Tier tier, const Choice& choice, Candidate kind) co
 
 Block* Candidates::earlier(Block* a, Block* b) const {
   if (!a || !b) return a ? a : b;
+  return before(*a, *b) ? a : b;
+}
+
+bool Candidates::before(const Block& a, const Block& b) const {
   for (const auto& classes : policies_)
     for (const auto& kinds : classes)
       for (const auto& policy : kinds)
-        if (policy) return policy->before(*a, *b) ? a : b;
-  return a;
+        if (policy) return policy->before(a, b);
+  return true;
 }
 
 }  // namespace terrace::storage

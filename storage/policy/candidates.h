@@ -51,6 +51,8 @@ class Candidates {
   bool up_to_date(const Block& block) const;
   // The one of the two that should go first; either may be null.
   Block* earlier(Block* a, Block* b) const;
+  // Whether `a` should go before `b`.
+  bool before(const Block& a, const Block& b) const;
 
  private:
   Candidate judge(const Block& block, Tier tier) const;

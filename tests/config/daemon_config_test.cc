@@ -89,6 +89,7 @@ TEST(DaemonConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->disk.codec, defaults.disk.codec);
   EXPECT_EQ(example->disk.zstd_level, defaults.disk.zstd_level);
   EXPECT_EQ(example->disk.ring, defaults.disk.ring);
+  EXPECT_EQ(example->eviction.policy, defaults.eviction.policy);
   EXPECT_EQ(example->limits.max_sessions, defaults.limits.max_sessions);
   EXPECT_EQ(example->limits.max_keys_per_call, defaults.limits.max_keys_per_call);
   EXPECT_EQ(example->limits.max_leases_per_session, defaults.limits.max_leases_per_session);
@@ -117,6 +118,8 @@ zstd_level = 3
 ring = "threads"
 [pins]
 capacity = "2MiB"
+[eviction]
+policy = "lru"
 [limits]
 max_sessions = 2
 max_keys_per_call = 3
@@ -151,6 +154,7 @@ level = "debug"
   EXPECT_EQ(config->disk.codec, DiskCodec::zstd);
   EXPECT_EQ(config->disk.zstd_level, 3);
   EXPECT_EQ(config->disk.ring, DiskRing::threads);
+  EXPECT_EQ(config->eviction.policy, EvictionPolicy::lru);
   EXPECT_EQ(config->limits.max_sessions, 2u);
   EXPECT_EQ(config->limits.max_keys_per_call, 3u);
   EXPECT_EQ(config->limits.max_leases_per_session, 4u);

@@ -246,7 +246,8 @@ class CacheRandom : public CacheFixture {
           }
   }
 
-  void run(std::uint64_t seed, const Sizes& sizes, const Faults& faults) {
+  void run(std::uint64_t seed, Sizes sizes, const Faults& faults) {
+    sizes.eviction = seed % 2 ? EvictionOrder::reuse_index : EvictionOrder::lru;
     SCOPED_TRACE("seed " + std::to_string(seed));
     random_.seed(seed);
     faults_ = faults;

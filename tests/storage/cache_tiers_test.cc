@@ -150,7 +150,11 @@ TEST_F(CacheTiers, AcquireHoldsWhatFitsAndLeavesTheRest) {
 }
 
 TEST_F(CacheTiers, DeviceBlocksAreDemotedToHostAheadOfNeed) {
-  start({.device_blocks = 8, .host_blocks = 16, .disk_blocks = 0, .clean_fraction = 0.5});
+  start({.device_blocks = 8,
+         .host_blocks = 16,
+         .disk_blocks = 0,
+         .clean_fraction = 0.5,
+         .eviction = EvictionOrder::lru});
   const Prompt a = prompt(1, 8), b = prompt(2, 8);
   put(a, 0, 8);
   finish_everything();

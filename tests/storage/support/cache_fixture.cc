@@ -34,6 +34,7 @@ void CacheFixture::start(const Sizes& sizes) {
   options.write_behind_hour_bytes = sizes.hour_writes * (test_block_bytes + 4096);
   options.write_behind_day_bytes = sizes.day_writes * (test_block_bytes + 4096);
   options.device_verify = sizes.verify;
+  options.eviction = sizes.eviction;
   std::unique_ptr<FakeDisk> disk;
   if (sizes.disk_blocks > 0) {
     on_disk_.capacity_bytes = sizes.disk_blocks * (test_block_bytes + 4096);

@@ -51,6 +51,7 @@ class CacheFixture : public testing::Test {
     std::vector<TenantQuota> tenants = {};
     std::size_t pinned_blocks = 1000;             // the budget of pins
     std::size_t hour_writes = 0, day_writes = 0;  // the budget of write-behind, in blocks
+    EvictionOrder eviction = EvictionOrder::reuse_index;
   };
 
   static SpaceDescriptor descriptor(const std::string& name = "model",
