@@ -41,10 +41,39 @@ void TieredCache::Impl::copy_ahead() {
   if (host_) copy_sealed_to_host();
   for (std::uint32_t size_class = 0; size_class < catalog_.size_classes(); ++size_class)
     copy_ahead({.size_class = size_class, .tenant = {}});
+  clear_the_way(Tier::device);
+  if (host_) clear_the_way(Tier::host);
   // Who has reached his quota needs clean slots among his own, however many others are free.
   if (tenants_.size() == 1) return;
   for (const Shelf& shelf : catalog_.shelves())
     copy_ahead({.size_class = shelf.size_class, .tenant = shelf.tenant});
+}
+
+void TieredCache::Impl::clear_the_way(Tier tier) {
+  std::uint64_t& left = in_the_way_bytes_[static_cast<std::size_t>(tier)];
+  while (left > 0) {
+    Block* dirty = candidates_.earlier(candidates_.next(tier, {}, Candidate::dirty),
+                                       candidates_.next(tier, {}, Candidate::anchored));
+    if (!dirty) {
+      left = 0;
+      return;
+    }
+    const std::uint64_t bytes = space_of(*dirty).slot_bytes;
+    if (tier == Tier::device && host_ && !dirty->host_declined) {
+      if (clock_.monotonic_ns() < demote_not_before_ns_ ||
+          demotions_in_flight_ >= max_host_demotions_in_flight)
+        return;
+      if (!demote(*dirty)) {
+        if (!operations_.empty()) return;
+        dirty->host_declined = true;
+        refresh(*dirty);
+        continue;
+      }
+    } else {
+      queue_write(*dirty);
+    }
+    left -= std::min(left, bytes);
+  }
 }
 
 void TieredCache::Impl::copy_ahead(const Choice& choice) {

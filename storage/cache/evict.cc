@@ -59,7 +59,12 @@ Slot* TieredCache::Impl::take_slot(ArenaTier& arena, const SpaceEntry& space,
           clear_a_slab(arena, space))
         victim = fair_victim(tier, capacity, &space, {.size_class = space.size_class}, next);
     }
-    if (!victim) return nullptr;
+    if (!victim) {
+      // What is in the way has its only copy here. Whatever its size and however much of it there
+      // is: it must go down, or nothing would ever change.
+      in_the_way_bytes_[static_cast<std::size_t>(tier)] = options_.slab_bytes;
+      return nullptr;
+    }
     evict(*victim, tier);
   }
   return nullptr;

@@ -42,7 +42,9 @@ constexpr std::uint32_t failures_until_failing = 3;
 // A disk that says so often in a row that it has no room, although blocks were evicted from it, has
 // another problem: it is left alone for a while instead of being emptied.
 constexpr std::uint32_t max_no_space_answers = 6;
-constexpr std::int64_t recency_flush_ns = 500'000'000;
+// With the time between two ticks and what the disk takes (recency_commit_ns there), a use is on
+// the disk within a second.
+constexpr std::int64_t recency_flush_ns = 250'000'000;
 // What one call does at most of work that can wait.
 constexpr std::size_t max_evictions_a_turn = 256;
 constexpr std::size_t max_touches_a_turn = 4096;
@@ -319,6 +321,8 @@ class TieredCache::Impl {
   // False if the host has no place for it.
   bool demote(Block& block);
   void write_ahead(ArenaTier& arena, const Choice& choice);
+  // Copies down what an allocation found in its way, in the order of eviction among all sizes.
+  void clear_the_way(Tier tier);
   void finish_demotion(const Operation& operation, const Status& status, std::uint64_t checksum);
 
   // pins.cc
@@ -403,6 +407,7 @@ class TieredCache::Impl {
   std::vector<BlockKey> touched_;
   std::int64_t recency_flushed_ns_ = 0;
 
+  std::array<std::uint64_t, local_tiers> in_the_way_bytes_{};  // still to be copied down
   std::unordered_set<std::uint64_t> making_room_;  // in which tier, for which size and tenant
   std::deque<BlockKey> to_host_;                   // sealed, where the host's policy is `behind`
   std::size_t demotions_in_flight_ = 0;

@@ -502,5 +502,20 @@ TEST_F(CacheTiers, ASealOfABlockThatIsOnlyOnDiskBecomesItsDeviceCopy) {
   check();
 }
 
+TEST_F(CacheTiers, WhatARefusedReservationFoundInItsWayIsWrittenEvenBelowNoMark) {
+  start({.device_blocks = 8, .clean_fraction = 0, .disk_write = WritePolicy::on_evict});
+  const Prompt a = prompt(1, 8), b = prompt(2, 1);
+  EXPECT_EQ(put(a, 0, 8), 8u);
+  finish_everything();
+  EXPECT_TRUE(on_disk_.records.empty());
+  EXPECT_EQ(put(b, 0, 1), 0u);  // never waits
+  for (int i = 0; i < 3; ++i) {
+    tick();
+    finish_everything();
+  }
+  EXPECT_EQ(put(b, 0, 1), 1u);
+  check();
+}
+
 }  // namespace
 }  // namespace terrace::storage
