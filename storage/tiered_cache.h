@@ -37,7 +37,8 @@ class StagingAccelerator;
 class StagedDisk;
 
 // When a device block that a session other than its sealer acquires is checked against its
-// checksum. first_use: once, unless a write to disk has checked it already.
+// checksum. first_use: once, unless a write to disk has checked it already. A check that is under way
+// already counts for whoever asks meanwhile.
 enum class DeviceVerify { never, first_use, always };
 
 // When a block is copied to a lower tier.

@@ -33,7 +33,10 @@ void TieredCache::Impl::end_session(SessionId session) {
   for (const auto& [id, lease] : found->second.leases) leases.push_back(id);
   for (const LeaseId lease : leases) drop_lease(session, lease);
   sessions_.erase(session);
-  const std::vector<Slot*> quarantined(quarantined_.begin(), quarantined_.end());
+  std::vector<Slot*> quarantined(quarantined_.begin(), quarantined_.end());
+  // In an order that does not depend on addresses: a simulation must run the same way again.
+  std::ranges::sort(quarantined, {},
+                    [](const Slot* slot) { return std::pair(slot->tier, slot->offset); });
   for (Slot* slot : quarantined) free_if_out_of_reach(*slot);
   copy_ahead();
   tell_waiting();

@@ -76,6 +76,20 @@ void StagedDisk::erase(const BlockKey& key) {
   if (!held_back) disk_->erase(key);
 }
 
+void StagedDisk::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
+  // The disk would not know of what it is yet to be given.
+  const auto raise = [&](Request& request) {
+    if (request.is_write && std::ranges::find(keys, request.write.key) != keys.end())
+      request.write.recency = std::max(request.write.recency, recency);
+  };
+  if (writes_in_staging_ > 0) {
+    for (Request& request : waiting_) raise(request);
+    for (auto& [ticket, request] : under_way_)
+      if (!request.with_disk) raise(request);
+  }
+  disk_->touch(keys, recency);
+}
+
 void StagedDisk::flush(Ticket ticket) {
   if (writes_in_staging_ > 0) {
     flushes_.push_back(ticket);

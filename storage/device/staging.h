@@ -97,9 +97,7 @@ class StagedDisk final : public DiskTier {
   void write(DiskWrite request) override;
   void read(DiskRead request) override;
   void erase(const BlockKey& key) override;
-  void touch(std::span<const BlockKey> keys, std::uint64_t recency) override {
-    disk_->touch(keys, recency);
-  }
+  void touch(std::span<const BlockKey> keys, std::uint64_t recency) override;
   void set_note(DiskNote note) override { disk_->set_note(std::move(note)); }
   void flush(Ticket ticket) override;
   void take_completions(std::vector<DiskCompletion>& out) override;

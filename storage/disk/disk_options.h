@@ -35,8 +35,10 @@ constexpr std::int64_t entry_commit_ns = 500'000'000;
 // Extents where a write failed rest, so that the next write tries another place; past this many
 // the oldest is used again.
 constexpr std::size_t max_resting_extents = 64;
-// How old recency that is not on the disk yet may be; also how long a commit that failed waits.
-constexpr std::int64_t recency_commit_ns = 1'000'000'000;
+// How old recency that is not on the disk yet may be; also how long a commit that failed waits. What
+// comes before (the cache tells of uses in batches) and the commit itself are to fit into the rest
+// of a second.
+constexpr std::int64_t recency_commit_ns = 500'000'000;
 
 struct DiskOptions {
   std::string directory;  // of this store alone; made if missing, mode 0700

@@ -199,6 +199,22 @@ TEST_F(StagedDiskTest, AnEraseComesAfterTheWriteThatItWasAskedForAfter) {
   EXPECT_EQ(inner_->erases(), 1u);
 }
 
+TEST_F(StagedDiskTest, AUseOfWhatIsStillBeingFetchedIsNotForgotten) {
+  std::vector<BlockKey> keys(max_buffers + 1);  // one waits for a buffer
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    keys[i].bytes[0] = static_cast<std::uint8_t>(i + 1);
+    staged_->write(write(i + 1, keys[i]));
+  }
+  staged_->touch(keys, 77);
+  while (accelerator_.under_way() + inner_->under_way().size() > 0) {
+    while (accelerator_.under_way() > 0) accelerator_.complete(0);
+    take();
+    while (!inner_->under_way().empty()) inner_->complete(0);
+    take();
+  }
+  for (const BlockKey& key : keys) EXPECT_EQ(contents_.records.at(key).recency, 77u);
+}
+
 TEST_F(StagedDiskTest, AFlushComesAfterTheWritesThatItWasAskedForAfter) {
   BlockKey key;
   key.bytes[0] = 1;
