@@ -12,6 +12,23 @@ std::uint64_t FakeDiskContents::used_bytes() const {
   return used;
 }
 
+void FakeDiskContents::commit() {
+  for (auto& [key, record] : records) record.durable_recency = record.recency;
+  durable_notes = notes;
+  erased.clear();
+}
+
+void FakeDiskContents::crash(const std::function<bool()>& comes_back) {
+  for (auto& [key, record] : records) record.recency = record.durable_recency;
+  notes = durable_notes;
+  for (auto& [key, record] : erased) {
+    if (!comes_back() || used_bytes() + disk_bytes(record) > capacity_bytes) continue;
+    record.recency = record.durable_recency;
+    records.try_emplace(key, std::move(record));
+  }
+  erased.clear();
+}
+
 std::vector<RecoveredBlock> FakeDisk::take_recovered_blocks() {
   std::vector<RecoveredBlock> blocks;
   for (const auto& [key, record] : contents_.records)
@@ -36,11 +53,15 @@ void FakeDisk::read(DiskRead request) {
 
 void FakeDisk::erase(const BlockKey& key) {
   ++erases_;
-  contents_.records.erase(key);
+  auto node = contents_.records.extract(key);
+  if (!node.empty()) contents_.erased.emplace_back(key, std::move(node.mapped()));
 }
 
 void FakeDisk::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
   ++touches_;
+  for (Request& request : requests_)
+    if (request.kind == Kind::write && std::ranges::find(keys, request.write.key) != keys.end())
+      request.write.recency = std::max(request.write.recency, recency);
   for (const BlockKey& key : keys)
     if (const auto found = contents_.records.find(key); found != contents_.records.end())
       found->second.recency = recency;
@@ -70,6 +91,14 @@ DiskUsage FakeDisk::usage() const {
   return {.capacity_bytes = contents_.capacity_bytes, .used_bytes = contents_.used_bytes()};
 }
 
+bool FakeDisk::may_complete(std::size_t which) const {
+  const Request& request = requests_.at(which);
+  if (request.kind == Kind::flush) return which == 0;
+  for (std::size_t i = 0; i < which; ++i)
+    if (requests_[i].kind != Kind::flush && requests_[i].key() == request.key()) return false;
+  return true;
+}
+
 void FakeDisk::complete(std::size_t which, const Status& failure) {
   Request request = std::move(requests_.at(which));
   requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(which));
@@ -95,12 +124,14 @@ Status FakeDisk::carry_out(Request& request, DiskCompletion& completion) {
                       write.tokens,
                       {write.payload.begin(), write.payload.end()},
                       write.payload_checksum,
+                      write.recency,
                       write.recency};
     if (payload_checksum(record.payload) != write.payload_checksum)
       return {StatusCode::corruption, "the payload is not what was sealed"};
     completion.disk_bytes = FakeDiskContents::disk_bytes(record);
     if (contents_.used_bytes() + completion.disk_bytes > contents_.capacity_bytes)
       return {StatusCode::no_space, "the disk is full"};
+    std::erase_if(contents_.erased, [&](const auto& one) { return one.first == write.key; });
     contents_.records.insert_or_assign(write.key, std::move(record));
   } else if (request.kind == Kind::read) {
     const DiskRead& read = request.read;
@@ -113,6 +144,8 @@ Status FakeDisk::carry_out(Request& request, DiskCompletion& completion) {
       return {StatusCode::corruption, "the record does not verify"};
     std::ranges::copy(record.payload, read.destination.begin());
     completion.payload_checksum = record.checksum;
+  } else {
+    contents_.commit();
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@ struct FakeRecord {
   std::vector<std::byte> payload;
   std::uint64_t checksum = 0;
   std::uint64_t recency = 0;
+  std::uint64_t durable_recency = 0;  // what a crash leaves of it
 };
 
 struct FakeDiskContents {
@@ -26,6 +28,15 @@ struct FakeDiskContents {
   std::map<BlockKey, FakeRecord> records;
   std::vector<SpaceDescriptor> spaces;
   std::map<std::string, std::string> notes;
+  std::map<std::string, std::string> durable_notes;
+  // Erased since the last commit: a crash may bring them back.
+  std::vector<std::pair<BlockKey, FakeRecord>> erased;
+
+  // Makes erases, recency and notes durable.
+  void commit();
+  // What is left after the process died: recency and notes as they were durable, and those of the
+  // erased that `comes_back` says, as far as there is room.
+  void crash(const std::function<bool()>& comes_back);
 
   static std::uint64_t disk_bytes(const FakeRecord& record) { return record.payload.size() + 4096; }
   std::uint64_t used_bytes() const;
@@ -59,6 +70,8 @@ class FakeDisk final : public DiskTier {
   DiskUsage usage() const override;
 
   const std::deque<Request>& under_way() const { return requests_; }
+  // Whether no request for the same key came before it, nor, for a flush, any other at all.
+  bool may_complete(std::size_t which) const;
   std::size_t writes() const { return writes_; }
   std::size_t reads() const { return reads_; }
   std::size_t touches() const { return touches_; }

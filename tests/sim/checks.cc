@@ -1,0 +1,129 @@
+// What must hold after every step.
+#include <algorithm>
+#include <unordered_set>
+
+#include "tests/sim/simulation.h"
+
+namespace terrace::sim {
+
+void Simulation::check(bool thorough) {
+  ++tally_.checks;
+  const Status invariants = cache_->check_invariants();
+  if (!invariants.ok()) return fail(invariants.message());
+  check_counters();
+  check_held_bytes();
+  if (thorough) check_listing();
+}
+
+// Every lease is accounted for, and no tier is over its cap.
+void Simulation::check_counters() {
+  const storage::CacheStats stats = cache_->stats();
+  std::size_t leases = 0, reserved = 0, out_of_reach = 0, waiting = 0;
+  std::unordered_set<NodeId> pending;
+  for (const auto& [session, client] : clients_) {
+    leases += client->leases.size();
+    for (const auto& [id, lease] : client->leases) {
+      reserved += lease.reserved.size();
+      waiting += lease.waiting.size();
+      if (client->abandoned) out_of_reach += lease.reserved.size();
+      for (const Held& held : lease.reserved)
+        if (!client->abandoned && held.name != no_node) pending.insert(held.name);
+    }
+  }
+  require(stats.sessions == clients_.size(), "sessions are miscounted");
+  require(stats.leases == leases, "leases are miscounted");
+  require(stats.reserved_slots == reserved, "reserved slots are miscounted");
+  require(stats.quarantined_slots >= out_of_reach, "quarantined slots are miscounted");
+  require(stats.pending_blocks == pending.size(), "pending blocks are miscounted");
+  require(stats.waiting_acquires <= waiting, "waiting acquisitions are miscounted");
+  for (const storage::TierStats& tier : stats.tiers)
+    require(tier.used_bytes <= tier.capacity_bytes, "a tier is over its cap");
+  if (!profile_.faults.lose_blocks()) {
+    require(stats.holes == 0, "a hole although nothing was ever lost");
+    for (const storage::TierStats& tier : stats.tiers)
+      require(tier.failures == 0 && tier.corruptions == 0, "a failure that nobody made");
+  }
+  note(stats.tiers[0].used_bytes);
+}
+
+// No block that a match cannot reach, unless an ancestor was lost.
+void Simulation::check_listing() {
+  std::unordered_set<BlockKey> there;
+  std::vector<NodeId> nodes;
+  std::optional<BlockKey> from = BlockKey{};
+  while (from) {
+    const storage::BlockPage page = cache_->list(*from, 1 + step_ % 64);
+    for (const storage::BlockInfo& block : page.blocks) {
+      require(there.insert(block.key).second, "a block is listed twice");
+      const NodeId node = universe_.find(block.key);
+      if (node == no_node || !put_[node]) return fail("a block is there that nobody put");
+      require(universe_.node(node).tokens == block.tokens, "a block with other tokens");
+      nodes.push_back(node);
+    }
+    from = page.next;
+  }
+  const bool holes = cache_->stats().holes > 0;
+  for (const NodeId node : nodes) {
+    const NodeId parent = universe_.node(node).parent;
+    if (parent != no_node && !holes)
+      require(there.contains(universe_.node(parent).key), "a tail that no match can reach");
+  }
+}
+
+void Simulation::check_held_bytes() {
+  for (const auto& [session, client] : clients_)
+    for (const auto& [id, lease] : client->leases)
+      for (const Held& held : lease.held)
+        if (!holds(held.slot, held.node) && !marks_.contains(held.slot))
+          return fail("held bytes changed");
+}
+
+// When everybody is gone, all memory in use holds a block.
+void Simulation::check_nothing_leaks() {
+  const storage::CacheStats stats = cache_->stats();
+  require(stats.sessions + stats.leases + stats.reserved_slots + stats.quarantined_slots +
+                  stats.pending_blocks ==
+              0,
+          "something is left of sessions that ended");
+  std::uint64_t device = 0, host = 0;
+  for (const storage::BlockInfo& block : cache_->list({}, SIZE_MAX).blocks) {
+    const NodeId node = universe_.find(block.key);
+    if (block.tiers[0]) device += pages_of(node) * page_bytes;
+    if (block.tiers[1]) host += pages_of(node) * page_bytes;
+    require(block.holders == 0, "a block is held by nobody");
+  }
+  require(stats.tiers[0].used_bytes == device, "device memory has leaked");
+  require(stats.tiers[1].used_bytes == host, "host memory has leaked");
+}
+
+// A get returns all that a match promised, where nothing is broken.
+void Simulation::check_everything_can_be_had() {
+  if (profile_.faults.lose_blocks() || !disk_ || !profile_.writes_everything()) return;
+  for (NodeId id = 0; id < universe_.size() && !failed(); ++id) {
+    const Node& node = universe_.node(id);
+    const std::size_t there = matched(id);
+    const std::uint64_t slots =
+        profile_.device_pages / profile_.slab_pages *
+        (profile_.slab_pages * page_bytes / universe_.spaces()[node.space].slot_bytes);
+    constexpr int most_attempts = 40;
+    std::size_t got = 0;
+    // An acquisition takes what is there at once. What it finds in its way, copied down or moved
+    // together, is out of the way of the next one.
+    for (int attempt = 0; attempt < most_attempts && got < std::min<std::size_t>(there, slots);
+         ++attempt) {
+      const SessionId session = cache_->open_session();
+      cache_->acquire(session, 1, id_of(node.space), node.path_keys, {},
+                      [&](const std::vector<AcquiredBlock>& blocks) {
+                        got = blocks.size();
+                        for (std::size_t i = 0; i < got; ++i)
+                          require(holds(blocks[i].slot, node.path[i]), "wrong bytes");
+                      });
+      settle_everything();
+      cache_->end_session(session);
+      settle_everything();
+    }
+    require(got >= std::min<std::size_t>(there, slots), "a block that is there could not be had");
+  }
+}
+
+}  // namespace terrace::sim

@@ -1,0 +1,76 @@
+#include <sstream>
+
+#include "tests/sim/simulation.h"
+
+namespace terrace::sim {
+
+namespace {
+
+const char* name(storage::WritePolicy policy) {
+  switch (policy) {
+    case storage::WritePolicy::behind:
+      return "behind";
+    case storage::WritePolicy::on_evict:
+      return "on_evict";
+    case storage::WritePolicy::on_second_use:
+      return "on_second_use";
+  }
+  return "";
+}
+
+}  // namespace
+
+Profile Profile::draw(Random& random, const RunOptions& options) {
+  Profile profile;
+  profile.spaces = random.between(1, 4);
+  profile.blocks = random.between(20, random.chance(0.5) ? 70 : 200);
+  constexpr std::uint64_t slabs[] = {3, 4, 6, 8, 13};
+  profile.slab_pages = random.one_of(slabs);
+  profile.device_pages = random.between(8, 48);
+  if (random.chance(0.55)) profile.host_pages = random.between(6, 40);
+  if (options.disk != DiskKind::none && !(options.disk == DiskKind::by_seed && random.chance(0.1)))
+    profile.disk_bytes = random.between(8, 160) * page_bytes;
+  constexpr double fractions[] = {0, 0.1, 0.25, 0.5};
+  profile.clean_fraction = random.one_of(fractions);
+  profile.clean_low_fraction = random.chance(0.5) ? profile.clean_fraction : 0;
+  constexpr storage::WritePolicy policies[] = {storage::WritePolicy::behind,
+                                               storage::WritePolicy::on_evict,
+                                               storage::WritePolicy::on_second_use};
+  if (random.chance(0.5)) profile.host_write = random.one_of(policies);
+  if (random.chance(0.5)) profile.disk_write = random.one_of(policies);
+  if (random.chance(0.3)) profile.hour_bytes = random.between(1, 40) * page_bytes;
+  if (random.chance(0.3)) profile.day_bytes = random.between(1, 400) * page_bytes;
+  constexpr storage::DeviceVerify verify[] = {storage::DeviceVerify::never,
+                                              storage::DeviceVerify::first_use,
+                                              storage::DeviceVerify::always};
+  profile.verify = random.one_of(verify);
+  profile.out_of_reach = random.chance(0.25);
+  profile.clients = random.between(1, 8);
+  constexpr double rates[] = {0.01, 0.05, 0.2};
+  profile.fault_rate = random.one_of(rates);
+  // A third of the runs has a world without faults: there, much more must hold.
+  profile.faults = options.faults;
+  const bool quiet = random.chance(0.33);
+  for (bool* fault : profile.faults.all()) *fault = *fault && !quiet && random.chance(0.45);
+  if (options.faults.crashes) profile.faults.crashes = random.chance(0.7);
+  return profile;
+}
+
+std::string Profile::text() const {
+  std::ostringstream out;
+  out << spaces << " spaces, " << blocks << " blocks, " << clients << " clients, pages: device "
+      << device_pages << ", host " << host_pages << ", slab " << slab_pages << "; disk "
+      << disk_bytes << " bytes; written " << name(host_write) << ", " << name(disk_write)
+      << ", budget " << hour_bytes << ", " << day_bytes << "; clean " << clean_low_fraction
+      << " to " << clean_fraction << ", verify "
+      << (verify == storage::DeviceVerify::never       ? "never"
+          : verify == storage::DeviceVerify::first_use ? "first_use"
+                                                       : "always")
+      << (out_of_reach ? ", device out of reach" : "") << "; faults at " << fault_rate << ":";
+  Faults copy = faults;
+  for (std::size_t i = 0; i < Faults::names.size(); ++i)
+    if (*copy.all()[i]) out << " " << Faults::names[i];
+  return out.str();
+}
+
+}  // namespace terrace::sim

@@ -1,0 +1,207 @@
+// One run: clients that call a cache at random, what they know of it, and the world below it. Roles
+// in a file each: simulation.cc (time, engines, lives), clients.cc, misuse.cc, checks.cc,
+// profile.cc.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/shared_memory.h"
+#include "storage/arena/slab_arena.h"
+#include "storage/tiered_cache.h"
+#include "tests/sim/promises.h"
+#include "tests/sim/random.h"
+#include "tests/sim/run_options.h"
+#include "tests/sim/simulated_disk.h"
+#include "tests/sim/universe.h"
+#include "tests/storage/support/manual_accelerator.h"
+#include "tests/storage/support/manual_clock.h"
+
+namespace terrace::sim {
+
+using storage::AcquiredBlock;
+using storage::LeaseId;
+using storage::SealOutcome;
+using storage::SessionId;
+using storage::SlotOffset;
+
+constexpr std::uint64_t page_bytes = storage::slot_alignment_bytes;
+constexpr std::int64_t tick_ns = 100'000'000;
+
+// What is simulated: drawn from the seed.
+struct Profile {
+  std::size_t spaces = 1, blocks = 50;
+  std::uint64_t device_pages = 16, host_pages = 0, slab_pages = 4;
+  std::uint64_t disk_bytes = 0;  // 0: no disk
+  double clean_low_fraction = 0.1, clean_fraction = 0.25;
+  storage::WritePolicy host_write = storage::WritePolicy::on_evict;
+  storage::WritePolicy disk_write = storage::WritePolicy::behind;
+  std::uint64_t hour_bytes = 0, day_bytes = 0;  // of write-behind
+  storage::DeviceVerify verify = storage::DeviceVerify::first_use;
+  Faults faults;
+  bool out_of_reach = false;  // the CPU cannot access device memory
+  std::size_t clients = 4;
+  double fault_rate = 0.05;
+
+  // Nothing that is sealed is kept from the disk because it was used only once.
+  bool writes_everything() const {
+    return disk_write == storage::WritePolicy::behind && hour_bytes == 0 && day_bytes == 0;
+  }
+  static Profile draw(Random& random, const RunOptions& options);
+  std::string text() const;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(const RunOptions& options);
+  RunResult run();
+
+ private:
+  // What a lease believes to hold.
+  struct Held {
+    SlotOffset slot = 0;
+    NodeId node = no_node;
+    NodeId name = no_node;  // what it was reserved for
+  };
+  struct Lease {
+    std::vector<Held> held, reserved;
+    std::vector<std::uint64_t> waiting;  // acquisitions that have not called back
+  };
+  // An acquisition, as of when it was asked for.
+  struct Asked {
+    SessionId session = 0;
+    LeaseId lease = 0;
+    std::uint64_t acquisition = 0;
+    std::uint64_t checked_since = 0;  // the acquisition whose checks may count for it
+    std::int64_t served_ns = 0;
+    std::uint64_t unix_ms = 0;
+    bool waits = false;  // for what others compute
+  };
+  struct Client {
+    SessionId session = 0;
+    bool abandoned = false;
+    LeaseId next_lease = 1;
+    std::map<LeaseId, Lease> leases;
+  };
+  // A page of the device arena, as the clients know it.
+  struct Page {
+    SlotOffset slot = 0;
+    NodeId node = no_node;
+    std::uint32_t holders = 0;
+    bool reserved = false;
+    bool free() const { return holders == 0 && !reserved; }
+  };
+  // A slot whose bytes are not, or not for long, what was sealed.
+  struct Mark {
+    NodeId node = no_node;
+    std::uint64_t acquisition = 0;  // the last one that began before
+    bool from_seal = false;         // never was what its checksum said
+  };
+
+  bool failed() const { return !failure_.empty(); }
+  void fail(const std::string& what);
+  void require(bool holds, const char* what) {
+    if (!holds) fail(what);
+  }
+  void note(std::uint64_t value);  // into the fingerprint
+  bool may(Action action) const { return !options_.without[static_cast<std::size_t>(action)]; }
+
+  // simulation.cc
+  void start_life();
+  void end_life(bool crash);
+  void map_device();
+  void attach_device();
+  void count_life();
+  void step();
+  void act();
+  void pass_time();
+  void run_deadlines();
+  void engines();
+  void complete_something(bool healthy);
+  void settle_everything();
+  void begin_drain();
+  void finish();
+
+  // clients.cc
+  Client* any_client(bool abandoned_too = false);
+  std::pair<LeaseId, Lease*> any_lease(Client& client);
+  std::pair<LeaseId, Lease*> any_lease_with_reserved(Client& client);
+  NodeId any_node() { return static_cast<NodeId>(random_.pick(universe_.size())); }
+  storage::SpaceId id_of(std::uint32_t space) const { return space_ids_[space]; }
+  std::size_t matched(NodeId node) const;  // leading blocks of the path to it
+  std::span<std::byte> bytes_of(SlotOffset slot, NodeId node) const;
+  bool holds(SlotOffset slot, NodeId node) const;
+  void match();
+  void check_partial(const Node& asked, const storage::MatchResult& result,
+                     std::span<const Token> tokens);
+  void acquire();
+  void ask_for_partial(const Node& node, std::vector<NodeId>& nodes,
+                       storage::AcquireOptions& options);
+  void delivered(const Asked& asked, const std::vector<NodeId>& nodes,
+                 const std::vector<AcquiredBlock>& blocks);
+  void check_delivery(const Asked& asked, const AcquiredBlock& block, NodeId node);
+  void act_in_callback(SessionId session, LeaseId lease);
+  bool computed_by_others(NodeId node, const Client& client) const;
+  void reserve();
+  void seal();
+  void release();
+  void forget(Client& client, LeaseId lease);
+  void leave();
+  void end(SessionId session);
+  void scribble();
+
+  // misuse.cc
+  void misuse();
+
+  // pages
+  std::size_t pages_of(NodeId node) const;
+  void take_reserved(SlotOffset slot, std::size_t pages);
+  void take_held(SlotOffset slot, NodeId node);
+  void drop(const Held& held, bool reserved);
+
+  // checks.cc
+  void check(bool thorough);
+  void check_counters();
+  void check_listing();
+  void check_held_bytes();
+  void check_nothing_leaks();
+  void check_everything_can_be_had();
+
+  const RunOptions options_;
+  Random random_;
+  const Profile profile_;
+  const Universe universe_;
+  storage::ManualClock clock_;
+  storage::ManualAccelerator accelerator_;
+  Promises promises_;
+  std::unique_ptr<SimulatedDisk> disk_;
+  std::unique_ptr<storage::TieredCache> cache_;
+  SharedMapping device_;
+  std::vector<storage::SpaceId> space_ids_;
+
+  std::map<SessionId, std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<Client>> dead_;  // until the end of the step
+  std::vector<Page> pages_;
+  std::unordered_map<SlotOffset, Mark> marks_;
+  std::unordered_map<SlotOffset, SessionId> sealers_;
+  std::vector<bool> put_;  // by node: was ever sealed as what it is
+
+  std::uint64_t step_ = 0, acquisitions_ = 0;
+  std::int64_t served_ns_ = 0, ticked_ns_ = 0;
+  std::uint64_t disk_stalls_until_ = 0, copies_stall_until_ = 0, disk_fails_until_ = 0;
+  std::uint64_t life_ends_at_ = 0;     // step; 0 while no drain is under way
+  std::uint64_t device_comes_at_ = 0;  // step; 0: it is there
+  bool drained_ = false;
+  bool in_callback_ = false, sealing_ = false;
+  std::vector<std::function<void()>> told_while_sealing_;
+
+  Tally tally_;
+  std::uint64_t fingerprint_ = 0xcbf29ce484222325;
+  std::string failure_;
+};
+
+}  // namespace terrace::sim
