@@ -71,7 +71,8 @@ void TieredCache::Impl::finish_move(const Operation& operation, const Status& st
     to.block = &block;
     to.checksum = checksum;
     to.verified = true;
-    to.session = from.session;
+    // Filled here: whoever sealed the block has no more right to this slot than others.
+    to.session = 0;
     (from.tier == Tier::device ? block.device : block.host) = &to;
     from.block = nullptr;
     from.busy = 0;

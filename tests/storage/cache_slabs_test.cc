@@ -151,6 +151,44 @@ TEST_F(CacheSlabs, ABlockThatIsAcquiredWhileItMovesStaysWhereItIs) {
   check();
 }
 
+TEST_F(CacheSlabs, WhoSealedABlockThatMovedIsCheckedLikeOthers) {
+  start({.device_blocks = 16, .disk_blocks = 0, .verify = DeviceVerify::always});
+  large_ = *cache_->open_space(descriptor("large", large_bytes));
+  const SessionId sealer = cache_->open_session();
+  std::map<int, SlotOffset> sealed_at;
+  for (int i = 0; i < 16; ++i) {
+    const auto slots = cache_->reserve(sealer, 1, space_, {}, 1);
+    ASSERT_EQ(slots.size(), 1u);
+    const Prompt one = prompt(i, 1);
+    std::ranges::copy(contents(one.keys[0]), slot_bytes(slots[0]).begin());
+    ASSERT_EQ(seal_one(sealer, 1, slots[0], one, 0)[0], SealOutcome::sealed);
+    sealed_at[i] = slots[0];
+    cache_->release(sealer, 1);
+    clock_.advance_ms(1);
+  }
+  // One in each slab is used again, so that it moves and the others leave.
+  std::map<std::uint64_t, int> by_slab;
+  for (const auto& [i, slot] : sealed_at) by_slab[slot / (4 * test_block_bytes)] = i;
+  for (const auto& [slab, i] : by_slab) {
+    EXPECT_EQ(get(prompt(i, 1).keys), 1u);
+    clock_.advance_ms(1);
+  }
+  for (int i = 0; i < 6; ++i) put_large(i);
+
+  int moved = 0;
+  for (const auto& [slab, i] : by_slab) {
+    const SessionId reader = cache_->open_session();
+    const auto got = get(reader, 1, prompt(i, 1).keys);
+    cache_->end_session(reader);
+    if (got.empty() || got[0].slot == sealed_at[i]) continue;
+    ++moved;
+    slot_bytes(got[0].slot)[7] ^= std::byte{1};
+    EXPECT_TRUE(get(sealer, 2, prompt(i, 1).keys).empty());
+  }
+  EXPECT_GT(moved, 0);
+  check();
+}
+
 TEST_F(CacheSlabs, AMoveThatFailsLosesNothing) {
   for (const auto fate : {ManualAccelerator::Fate::fails, ManualAccelerator::Fate::flips_a_bit}) {
     start_two();
