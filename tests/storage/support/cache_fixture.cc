@@ -66,7 +66,7 @@ Prompt CacheFixture::prompt(int head, std::size_t blocks, int tail, std::size_t 
   for (std::size_t i = 0; i < blocks * test_block_tokens; ++i) {
     const bool own = i / test_block_tokens >= shared;
     made.tokens.push_back(
-        static_cast<Token>(head * 1'000'000 + (own ? tail * 10'000 : 0) + static_cast<int>(i)));
+        static_cast<Token>(head * 100'000 + (own ? tail * 1'000 : 0) + static_cast<int>(i)));
   }
   made.keys = derive_block_keys(digest_, made.tokens, test_block_tokens);
   return made;
