@@ -5,6 +5,7 @@
 #include "core/bytes.h"
 #include "storage/device/cuda/cuda_accelerator.h"
 #include "storage/device/host_accelerator.h"
+#include "storage/disk/disk_set.h"
 #include "storage/disk/disk_store.h"
 
 namespace terrace::daemon {
@@ -91,17 +92,28 @@ Codec disk_codec(config::DiskCodec codec) {
 Result<std::unique_ptr<storage::DiskTier>> open_disk(const config::DaemonConfig& config) {
   if (!config.disk.enabled) return nullptr;
   storage::DiskOptions options;
-  options.directory = config.data_dir;
+  const auto& directories = config.disk.data_dirs;
+  options.directory = directories.empty() ? config.data_dir : directories.front();
   options.capacity_bytes = config.disk.capacity_bytes;
   options.codec = disk_codec(config.disk.codec);
   options.zstd_level = config.disk.zstd_level;
   options.ring = ring_kind(config.disk.ring);
+  const auto describe = [](const std::string& directory, const storage::DiskStore& store) {
+    const storage::DiskUsage usage = store.usage();
+    spdlog::info("disk: {} of {} in {}, {}, {} I/O", format_bytes(usage.used_bytes),
+                 format_bytes(usage.capacity_bytes), directory, store.ring_name(),
+                 store.direct() ? "direct" : "buffered");
+  };
+  if (directories.size() > 1) {
+    auto disks = storage::DiskSet::open(options, directories);
+    if (!disks) return error(disks.error());
+    for (std::size_t i = 0; i < (*disks)->directories(); ++i)
+      describe((*disks)->directory(i), (*disks)->store(i));
+    return std::move(*disks);
+  }
   auto disk = storage::DiskStore::open(options);
   if (!disk) return error(disk.error());
-  const storage::DiskUsage usage = (*disk)->usage();
-  spdlog::info("disk: {} of {} in {}, {}, {} I/O", format_bytes(usage.used_bytes),
-               format_bytes(usage.capacity_bytes), options.directory, (*disk)->ring_name(),
-               (*disk)->direct() ? "direct" : "buffered");
+  describe(options.directory, **disk);
   return std::move(*disk);
 }
 

@@ -75,6 +75,9 @@ void read_tiers(OptionReader& options, DaemonConfig& config) {
   if (config.arena.clean_low > config.arena.clean_high)
     options.problem("arena.clean_low", "found more than arena.clean_high, expected at most that");
   options.flag("disk.enabled", config.disk.enabled);
+  options.texts("disk.data_dirs", config.disk.data_dirs);
+  if (std::ranges::any_of(config.disk.data_dirs, &std::string::empty))
+    options.problem("disk.data_dirs", "found no text, expected a directory");
   options.bytes("disk.capacity", config.disk.capacity_bytes, 1 * mib, max_disk_bytes);
   read_write_policy(options, "disk.write", config.disk.write);
   options.bytes("disk.write_behind_per_hour", config.disk.write_behind_hour_bytes, 0,

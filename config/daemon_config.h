@@ -56,6 +56,7 @@ struct ArenaOptions {
 
 struct DiskOptions {
   bool enabled = true;
+  std::vector<std::string> data_dirs;  // none: data_dir
   std::uint64_t capacity_bytes = 8 * gib;
   WritePolicy write = WritePolicy::behind;
   // What may be written in an hour and a day of UTC before `behind` acts as on_second_use; 0: no

@@ -96,6 +96,21 @@ void OptionReader::text(std::string_view key, std::string& field) {
     mismatch(*entry, "text in quotes");
 }
 
+void OptionReader::texts(std::string_view key, std::vector<std::string>& field) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return;
+  const auto has_zero = [](const std::string& text) {
+    return text.find('\0') != std::string::npos;
+  };
+  if (const auto* one = std::get_if<std::string>(&entry->value); one != nullptr && !has_zero(*one))
+    field = {*one};
+  else if (const auto* list = std::get_if<Texts>(&entry->value);
+           list != nullptr && std::ranges::none_of(*list, has_zero))
+    field = *list;
+  else
+    mismatch(*entry, "a list of texts in quotes");
+}
+
 void OptionReader::number(std::string_view key, double& field, double minimum, double maximum) {
   const Entry* entry = take(key);
   if (entry == nullptr) return;

@@ -24,6 +24,8 @@ class OptionReader {
   // (inclusive); otherwise the field keeps its value.
   void flag(std::string_view key, bool& field);
   void text(std::string_view key, std::string& field);
+  // A list of texts, or one text.
+  void texts(std::string_view key, std::vector<std::string>& field);
   void number(std::string_view key, double& field, double minimum, double maximum);
   template <typename Integer>
   void integer(std::string_view key, Integer& field, Integer minimum, Integer maximum) {

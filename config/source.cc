@@ -25,6 +25,12 @@ Value to_value(const toml::node& node) {
   if (const auto* integer = node.as_integer()) return integer->get();
   if (const auto* number = node.as_floating_point()) return number->get();
   if (const auto* text = node.as_string()) return text->get();
+  if (const auto* list = node.as_array()) {
+    Texts texts;
+    for (const toml::node& one : *list)
+      if (const auto* text = one.as_string()) texts.push_back(text->get());
+    if (texts.size() == list->size()) return texts;
+  }
   return Unsupported{node.is_array() ? "a list" : "a date or time"};
 }
 
@@ -134,6 +140,9 @@ std::string describe(const Value& value) {
       return text.str();
     }
     std::string operator()(const std::string& text) const { return "the text '" + text + "'"; }
+    std::string operator()(const Texts& texts) const {
+      return "a list of " + std::to_string(texts.size()) + " texts";
+    }
     std::string operator()(const Unsupported& other) const { return other.name; }
   };
   return std::visit(Describer(), value);

@@ -33,11 +33,12 @@ struct Override {
 struct Section {
   bool operator==(const Section&) const = default;
 };
-// What no option takes: an array, a date.
+// What no option takes: a list of anything but texts, a date.
 struct Unsupported {
   std::string name;
 };
-using Value = std::variant<Section, bool, std::int64_t, double, std::string, Unsupported>;
+using Texts = std::vector<std::string>;
+using Value = std::variant<Section, bool, std::int64_t, double, std::string, Texts, Unsupported>;
 
 // "the text 'abc'", "the number 7", for messages.
 std::string describe(const Value& value);

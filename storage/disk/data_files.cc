@@ -83,7 +83,7 @@ Result<std::uint32_t> DataFiles::grow(std::uint64_t bytes) {
 }
 
 void DataFiles::release(const Extent& extent) {
-  if (total_bytes_ <= capacity_bytes_) return;
+  if (!over_capacity()) return;
   if (Status punched = files_.punch_hole(fd(extent.file), extent.offset_bytes(), extent.bytes());
       !punched.ok())
     spdlog::warn("disk: {}", punched.message());

@@ -22,12 +22,18 @@ class DataFiles {
   // Opens the files that are there.
   Status open();
 
+  // What the files may take together from now on.
+  void set_capacity(std::uint64_t capacity_bytes) { capacity_bytes_ = capacity_bytes; }
+
+  bool over_capacity() const { return total_bytes_ > capacity_bytes_; }
+
   // Makes one more file of at least `bytes` bytes, its name and length durable, and returns its
   // number. no_space if the capacity or the file system does not allow it; nothing is left behind.
   Result<std::uint32_t> grow(std::uint64_t bytes);
 
   // Gives the room of an extent back to the file system if the files are larger than the capacity
-  // (which was larger once): what is free must not stay allocated then.
+  // (which was larger once, or shrank as the index grew): what is free must not stay allocated
+  // then.
   void release(const Extent& extent);
 
   int fd(std::uint32_t file) const { return files_by_number_.at(file).fd.get(); }
@@ -51,7 +57,8 @@ class DataFiles {
 
   Files& files_;
   const std::string directory_;
-  const std::uint64_t file_bytes_, capacity_bytes_;
+  const std::uint64_t file_bytes_;
+  std::uint64_t capacity_bytes_;
   std::map<std::uint32_t, Opened> files_by_number_;
   std::uint64_t total_bytes_ = 0;
   bool direct_ = true;

@@ -45,6 +45,7 @@ DiskEngine::DiskEngine(const DiskOptions& options, DiskWorld world, std::unique_
     codecs_.push_back({make_payload_codec(Codec::raw, 0),
                        make_payload_codec(Codec::zstd, options_.zstd_level),
                        make_payload_codec(Codec::planes, options_.zstd_level)});
+  limit_data(index_->allocated_bytes());
   used_bytes_ = allocator_.used_units() * extent_unit_bytes;
   direct_ = data_->direct();
   codec_threads_ = std::make_unique<WorkerThreads>(options_.codec_threads);
@@ -96,7 +97,7 @@ void DiskEngine::set_notify(std::function<void()> notify) {
 }
 
 DiskUsage DiskEngine::usage() const {
-  return {options_.capacity_bytes, used_bytes_.load(), quarantined_records_.load()};
+  return {capacity_bytes_.load(), used_bytes_.load(), quarantined_records_.load()};
 }
 
 void DiskEngine::run() {

@@ -164,6 +164,7 @@ class DiskEngine {
   void maybe_start_commit();
   void take_recency(CommitGroup& group);
   std::optional<std::vector<Extent>> next_window();
+  void limit_data(std::uint64_t index_bytes);
   void commit_done(const Status& status);
   void commit_failed(CommitGroup group, const Status& status);
   void fail_flushes(const Status& status);
@@ -231,6 +232,8 @@ class DiskEngine {
   std::vector<DiskCompletion> outbox_;
   std::function<void()> notify_;
 
+  std::uint64_t index_bytes_ = 0;                 // the most that it took
+  std::atomic<std::uint64_t> capacity_bytes_{0};  // of the data files
   std::atomic<std::uint64_t> used_bytes_{0}, quarantined_records_{0};
   std::atomic<bool> direct_{true};
 

@@ -89,7 +89,11 @@ void DiskEngine::maybe_start_commit() {
   batch.window = next_window();
   commit_thread_->post([this, batch = std::move(batch)](unsigned) {
     const Status status = batch.empty() ? Status() : index_->commit(batch, options_.fsync);
-    post([this, status] { commit_done(status); });
+    const std::uint64_t index_bytes = index_->allocated_bytes();
+    post([this, status, index_bytes] {
+      limit_data(index_bytes);
+      commit_done(status);
+    });
   });
 }
 
@@ -136,6 +140,20 @@ void DiskEngine::take_recency(CommitGroup& group) {
   if (!pending_recency_.empty()) recency_due_ns_ = world_.clock->monotonic_ns() + recency_commit_ns;
 }
 
+// The index grows beside the data within one capacity.
+void DiskEngine::limit_data(std::uint64_t index_bytes) {
+  index_bytes_ = std::max(index_bytes_, index_bytes);  // what it gives up it takes again
+  const std::uint64_t capacity_bytes = data_capacity_bytes(options_, index_bytes_);
+  if (capacity_bytes == capacity_bytes_) return;
+  const bool fitted = !data_->over_capacity();
+  capacity_bytes_ = capacity_bytes;
+  data_->set_capacity(capacity_bytes);
+  if (!fitted || !data_->over_capacity()) return;
+  // From now on nothing that is free may stay allocated.
+  for (const Extent& extent : allocator_.free_extents()) data_->release(extent);
+  for (const Extent& extent : window_.free_extents()) data_->release(extent);
+}
+
 void DiskEngine::commit_done(const Status& status) {
   CommitGroup group = std::move(*committing_);
   committing_.reset();
@@ -167,7 +185,6 @@ void DiskEngine::commit_failed(CommitGroup group, const Status& status) {
   // An erased block's room must not be used again while the index may still name it.
   erasing_.insert(erasing_.begin(), group.erases.begin(), group.erases.end());
   for (const auto& [key, recency] : group.recency) note_recency(key, recency);
-  pending_notes_.merge(group.notes);  // keeps what was told since
   pending_notes_.merge(group.notes);  // keeps what was told since
   for (const PendingFlush& flush : group.flushes) complete({flush.ticket, status, 0, 0});
   fail_flushes(status);

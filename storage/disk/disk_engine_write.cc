@@ -107,7 +107,7 @@ void DiskEngine::place_write(WriteOperation* operation) {
 
 Status DiskEngine::allocate(WriteOperation& operation) {
   const std::uint32_t units = operation.units();
-  const std::uint64_t capacity_units = options_.capacity_bytes / extent_unit_bytes;
+  const std::uint64_t capacity_units = capacity_bytes_ / extent_unit_bytes;
   operation.in_window = false;
   for (;;) {
     Status problem(StatusCode::no_space, "the disk tier is at its capacity");

@@ -1,6 +1,7 @@
 // What a DiskStore is told when it is opened, and its named limits.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "core/record.h"
 #include "core/status.h"
 #include "storage/disk/files.h"
+#include "storage/disk/index.h"
 #include "storage/disk/ring.h"
 
 namespace terrace::storage {
@@ -40,10 +42,16 @@ constexpr std::size_t max_resting_extents = 64;
 // of a second.
 constexpr std::int64_t recency_commit_ns = 500'000'000;
 
+// What is kept of the capacity for the index: this part, or more if that is what it takes with a
+// quarter and a few logs to grow by until that is noticed.
+constexpr std::uint64_t index_part = 64;
+constexpr std::uint64_t index_log_part = 1024;  // of the capacity, for one log
+constexpr std::uint64_t index_logs_to_grow = 4;
+
 struct DiskOptions {
   std::string directory;  // of this store alone; made if missing, mode 0700
-  // Cap on the bytes of the data files: headers and padding included, the index not (about 250
-  // bytes and 4 bytes a token a block).
+  // Cap on what the directory takes of the file system: data files (headers and padding included)
+  // and index.
   std::uint64_t capacity_bytes = 8 * gib;
   std::uint64_t file_bytes = gib;  // of one data file
   Codec codec = Codec::raw;        // of what is written; what is read says its own
@@ -61,5 +69,18 @@ struct DiskWorld {
   std::function<Result<std::unique_ptr<Ring>>(RingKind, unsigned depth)> make_ring;  // null: same
   std::shared_ptr<const Clock> clock;                                                // null: same
 };
+
+constexpr std::uint64_t index_log_bytes(const DiskOptions& options) {
+  return std::clamp(options.capacity_bytes / index_log_part, min_index_log_bytes,
+                    max_index_log_bytes);
+}
+
+// What the data files may take beside an index of `index_bytes`.
+constexpr std::uint64_t data_capacity_bytes(const DiskOptions& options, std::uint64_t index_bytes) {
+  const std::uint64_t index =
+      std::max(options.capacity_bytes / index_part,
+               index_bytes + index_bytes / 4 + index_logs_to_grow * index_log_bytes(options));
+  return options.capacity_bytes - std::min(options.capacity_bytes, index);
+}
 
 }  // namespace terrace::storage

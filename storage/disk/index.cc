@@ -8,13 +8,16 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "core/bytes.h"
@@ -27,11 +30,11 @@ namespace {
 constexpr char block_prefix = 'b', recency_prefix = 'r', note_prefix = 'n';
 constexpr const char* version_key = "mversion";
 constexpr const char* window_key = "mwindow";
-constexpr std::size_t write_buffer_bytes = 16 * mib;  // what a start after a crash replays
 constexpr std::size_t block_cache_bytes = 8 * mib;
 constexpr std::size_t scan_readahead_bytes = 4 * mib;
 constexpr std::size_t entry_tokens_at = 104;
 constexpr std::size_t extent_value_bytes = 12;
+constexpr std::uint64_t stat_block_bytes = 512;  // what st_blocks counts
 constexpr std::size_t max_log_line_bytes = 512;
 
 std::string prefixed(char prefix, const BlockKey& key) {
@@ -135,12 +138,14 @@ class Log final : public rocksdb::Logger {
   }
 };
 
-rocksdb::Options database_options(bool create) {
+rocksdb::Options database_options(bool create, std::uint64_t log_bytes) {
   rocksdb::Options options;
   options.create_if_missing = create;
   options.error_if_exists = create;
   options.compression = rocksdb::kNoCompression;  // keys are digests
-  options.write_buffer_size = write_buffer_bytes;
+  options.write_buffer_size = log_bytes;
+  options.max_total_wal_size = 2 * log_bytes;
+  options.manifest_preallocation_size = std::min<std::uint64_t>(4 * mib, log_bytes);
   options.max_open_files = -1;
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   options.info_log = std::make_shared<Log>();
@@ -155,7 +160,7 @@ rocksdb::Options database_options(bool create) {
 
 class Index::Impl {
  public:
-  explicit Impl(std::string path) : path_(std::move(path)) {}
+  Impl(std::string path, std::uint64_t log_bytes) : path_(std::move(path)), log_bytes_(log_bytes) {}
 
   Status open(Mode mode) {
     if (mode == Mode::open && ::access((path_ + "/CURRENT").c_str(), F_OK) != 0) {
@@ -278,6 +283,18 @@ class Index::Impl {
     return found;
   }
 
+  std::uint64_t allocated_bytes() const {
+    std::uint64_t bytes = 0;
+    std::error_code code;
+    for (std::filesystem::directory_iterator at(path_, code), end; !code && at != end;
+         at.increment(code)) {
+      struct stat status;
+      if (::stat(at->path().c_str(), &status) == 0)
+        bytes += static_cast<std::uint64_t>(status.st_blocks) * stat_block_bytes;
+    }
+    return bytes;
+  }
+
   Status flush() {
     if (!database_) return {};
     return to_status(database_->Flush(rocksdb::FlushOptions()), "could not write the index");
@@ -292,12 +309,14 @@ class Index::Impl {
 
   Status reopen(bool create) {
     rocksdb::DB* opened = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(database_options(create), path_, &opened);
+    const rocksdb::Status status =
+        rocksdb::DB::Open(database_options(create, log_bytes_), path_, &opened);
     database_.reset(opened);
     return to_status(status, "could not open the index");
   }
 
   const std::string path_;
+  const std::uint64_t log_bytes_;
   std::unique_ptr<rocksdb::DB> database_;
   std::vector<BlockKey> undo_;  // puts whose commit failed and may yet be on the disk
 };
@@ -305,8 +324,9 @@ class Index::Impl {
 Index::Index(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Index::~Index() = default;
 
-Result<std::unique_ptr<Index>> Index::open(const std::string& path, Mode mode) {
-  auto impl = std::make_unique<Impl>(path);
+Result<std::unique_ptr<Index>> Index::open(const std::string& path, Mode mode,
+                                           std::uint64_t log_bytes) {
+  auto impl = std::make_unique<Impl>(path, log_bytes);
   if (Status opened = impl->open(mode); !opened.ok()) return error(opened);
   return std::unique_ptr<Index>(new Index(std::move(impl)));
 }
@@ -321,6 +341,7 @@ Result<std::vector<Extent>> Index::window() const { return impl_->window(); }
 Result<std::vector<std::pair<std::string, std::string>>> Index::notes() const {
   return impl_->notes();
 }
+std::uint64_t Index::allocated_bytes() const { return impl_->allocated_bytes(); }
 Status Index::flush() { return impl_->flush(); }
 
 }  // namespace terrace::storage

@@ -19,6 +19,8 @@ namespace terrace::storage {
 
 constexpr std::uint32_t index_version = 2;
 
+constexpr std::uint64_t min_index_log_bytes = 64ull << 10, max_index_log_bytes = 16ull << 20;
+
 struct IndexEntry {
   BlockKey key, space, parent;
   std::vector<Token> tokens;
@@ -51,7 +53,10 @@ class Index {
   // open: not_found if there is no index; corruption if it is there and cannot be used: rebuild it;
   // failed_precondition for another version; io_error for what may pass, such as no free file
   // descriptors: nothing may be thrown away then.
-  static Result<std::unique_ptr<Index>> open(const std::string& path, Mode mode);
+  // `log_bytes` bounds the log that a start after a crash replays, and with it what the index takes
+  // besides its entries: a few times as much.
+  static Result<std::unique_ptr<Index>> open(const std::string& path, Mode mode,
+                                             std::uint64_t log_bytes = max_index_log_bytes);
   ~Index();
 
   Status mark_complete();
@@ -72,6 +77,9 @@ class Index {
   Result<std::vector<Extent>> window() const;
   // Every note as {name, value}, in the order of their names. corruption if they cannot be read.
   Result<std::vector<std::pair<std::string, std::string>>> notes() const;
+
+  // What its files take of the file system at the moment.
+  std::uint64_t allocated_bytes() const;
 
   // Writes the memtable out, so that the next start has no log to replay.
   Status flush();

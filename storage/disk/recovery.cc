@@ -87,12 +87,13 @@ Result<std::vector<Indexed>> scan(const Index& index) {
 }
 
 // Makes the index anew from the records. What was there of it goes only after they were read.
-Result<std::vector<Indexed>> rebuild(const std::string& path, Files& files, OpenedStore& store) {
+Result<std::vector<Indexed>> rebuild(const std::string& path, std::uint64_t log_bytes, Files& files,
+                                     OpenedStore& store) {
   auto found = find_records(files, *store.data);
   if (!found) return error(found.error().with_context("could not rebuild the index"));
   store.index.reset();
   if (Status removed = files.remove(path); !removed.ok()) return error(removed);
-  auto index = Index::open(path, Index::Mode::create);
+  auto index = Index::open(path, Index::Mode::create, log_bytes);
   if (!index) return error(index.error());
   store.index = std::move(*index);
   std::vector<Indexed> entries;
@@ -174,9 +175,10 @@ Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedSt
   return commit();
 }
 
-Result<std::vector<Indexed>> open_index(const std::string& path, Files& files, OpenedStore& store) {
+Result<std::vector<Indexed>> open_index(const std::string& path, std::uint64_t log_bytes,
+                                        Files& files, OpenedStore& store) {
   Status problem;
-  if (auto index = Index::open(path, Index::Mode::open)) {
+  if (auto index = Index::open(path, Index::Mode::open, log_bytes)) {
     store.index = std::move(*index);
     auto entries = scan(*store.index);
     const auto window = store.index->window();
@@ -195,7 +197,7 @@ Result<std::vector<Indexed>> open_index(const std::string& path, Files& files, O
   if (!lost && problem.code() != StatusCode::corruption) return error(problem);
   const bool empty = lost && store.data->all_units().empty();
   if (!empty) spdlog::warn("disk: {}; rebuilding the index from the records", problem.message());
-  auto entries = rebuild(path, files, store);
+  auto entries = rebuild(path, log_bytes, files, store);
   if (entries && !empty) spdlog::info("disk: found {} records", entries->size());
   return entries;
 }
@@ -253,10 +255,10 @@ Result<OpenedStore> open_store(const DiskOptions& options, Files& files) {
   auto spaces = read_spaces(spaces_directory(directory), files);
   if (!spaces) return error(spaces.error());
   store.spaces = std::move(*spaces);
-  store.data =
-      std::make_unique<DataFiles>(files, directory, options.file_bytes, options.capacity_bytes);
+  store.data = std::make_unique<DataFiles>(files, directory, options.file_bytes,
+                                           data_capacity_bytes(options, 0));
   if (Status opened = store.data->open(); !opened.ok()) return error(opened);
-  auto entries = open_index(directory + "/index", files, store);
+  auto entries = open_index(directory + "/index", index_log_bytes(options), files, store);
   if (!entries) return error(entries.error());
   if (!*has_format) {
     const std::string text =

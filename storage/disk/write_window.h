@@ -47,6 +47,7 @@ class WriteWindow {
   // As propose(), of no window at all.
   std::vector<Extent> propose_none(ExtentAllocator& back);
 
+  std::vector<Extent> free_extents() const { return free_.free_extents(); }
   // Of the window and of the proposal.
   std::uint64_t free_units() const;
   // Whether the index may name a window.

@@ -222,7 +222,7 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
     ASSERT_TRUE(harness->write(kept[0]).status.ok());
     rlimit before;
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-    const rlimit small{256 * kib, before.rlim_max};
+    const rlimit small{48 * kib, before.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
     std::uint64_t seed = 1;
     Status failed;

@@ -81,8 +81,8 @@ DiskRead read_of(const TestBlock& block, Ticket ticket, std::span<std::byte> des
   return {ticket, block.space, block.key, block.parent, block.tokens, destination};
 }
 
-StoreHarness::StoreHarness(std::unique_ptr<DiskStore> store) : store_(std::move(store)) {
-  store_->set_notify([signal = signal_] {
+TierHarness::TierHarness(std::unique_ptr<DiskTier> tier) : tier_(std::move(tier)) {
+  tier_->set_notify([signal = signal_] {
     {
       const std::lock_guard lock(signal->mutex);
       signal->set = true;
@@ -91,10 +91,10 @@ StoreHarness::StoreHarness(std::unique_ptr<DiskStore> store) : store_(std::move(
   });
 }
 
-DiskCompletion StoreHarness::wait(Ticket ticket) {
+DiskCompletion TierHarness::wait(Ticket ticket) {
   for (;;) {
     std::vector<DiskCompletion> arrived;
-    store_->take_completions(arrived);
+    tier_->take_completions(arrived);
     for (DiskCompletion& one : arrived) {
       EXPECT_FALSE(completed_.contains(one.ticket)) << "completed twice";
       completed_[one.ticket] = std::move(one);
@@ -110,28 +110,28 @@ DiskCompletion StoreHarness::wait(Ticket ticket) {
   }
 }
 
-DiskCompletion StoreHarness::write(const TestBlock& block, std::uint64_t recency) {
+DiskCompletion TierHarness::write(const TestBlock& block, std::uint64_t recency) {
   const Ticket ticket = next_ticket();
-  store_->write(write_of(block, ticket, recency));
+  tier_->write(write_of(block, ticket, recency));
   return wait(ticket);
 }
 
-DiskCompletion StoreHarness::flush() {
+DiskCompletion TierHarness::flush() {
   const Ticket ticket = next_ticket();
-  store_->flush(ticket);
+  tier_->flush(ticket);
   return wait(ticket);
 }
 
-void StoreHarness::erase(const TestBlock& block) {
-  store_->erase(block.key);
+void TierHarness::erase(const TestBlock& block) {
+  tier_->erase(block.key);
   EXPECT_EQ(flush().status.to_string(), "ok");
 }
 
-Status StoreHarness::read(const TestBlock& block) {
+Status TierHarness::read(const TestBlock& block) {
   AlignedBuffer destination;
   destination.ensure(block.bytes);
   const Ticket ticket = next_ticket();
-  store_->read(read_of(block, ticket, {destination.data(), block.bytes}));
+  tier_->read(read_of(block, ticket, {destination.data(), block.bytes}));
   const DiskCompletion completion = wait(ticket);
   if (completion.status.ok()) {
     EXPECT_EQ(std::memcmp(destination.data(), block.payload().data(), block.bytes), 0)
@@ -192,13 +192,13 @@ void flip_byte(const std::string& path, std::uint64_t offset) {
   overwrite(path, offset, byte);
 }
 
-std::uint64_t allocated_data_bytes(const std::string& directory) {
+std::uint64_t allocated_bytes(const std::string& directory) {
   std::uint64_t sum = 0;
-  for (const auto& file : std::filesystem::directory_iterator(directory)) {
-    if (!file.path().filename().string().starts_with("data-")) continue;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(directory)) {
     struct stat status;
-    EXPECT_EQ(::stat(file.path().c_str(), &status), 0);
-    sum += static_cast<std::uint64_t>(status.st_blocks) * 512;
+    // RocksDB may be removing it.
+    if (::stat(file.path().c_str(), &status) == 0 && S_ISREG(status.st_mode))
+      sum += static_cast<std::uint64_t>(status.st_blocks) * 512;
   }
   return sum;
 }

@@ -47,12 +47,12 @@ TestBlock test_child(const TestBlock& parent, std::uint64_t seed, std::size_t by
 DiskWrite write_of(const TestBlock& block, Ticket ticket, std::uint64_t recency = 1);
 DiskRead read_of(const TestBlock& block, Ticket ticket, std::span<std::byte> destination);
 
-// Waits for completions through the store's notify.
-class StoreHarness {
+// Waits for completions through the tier's notify.
+class TierHarness {
  public:
-  explicit StoreHarness(std::unique_ptr<DiskStore> store);
+  explicit TierHarness(std::unique_ptr<DiskTier> tier);
 
-  DiskStore& store() { return *store_; }
+  DiskTier& tier() { return *tier_; }
   DiskCompletion wait(Ticket ticket);
 
   // Each makes its request and waits for the completion.
@@ -63,7 +63,7 @@ class StoreHarness {
   Status read(const TestBlock& block);
 
   Ticket next_ticket() { return ++last_ticket_; }
-  void close() { store_.reset(); }
+  void close() { tier_.reset(); }
 
  private:
   struct Signal {
@@ -74,7 +74,13 @@ class StoreHarness {
   std::shared_ptr<Signal> signal_ = std::make_shared<Signal>();
   std::map<Ticket, DiskCompletion> completed_;
   Ticket last_ticket_ = 0;
-  std::unique_ptr<DiskStore> store_;
+  std::unique_ptr<DiskTier> tier_;
+};
+
+class StoreHarness : public TierHarness {
+ public:
+  explicit StoreHarness(std::unique_ptr<DiskStore> store) : TierHarness(std::move(store)) {}
+  DiskStore& store() { return static_cast<DiskStore&>(tier()); }
 };
 
 // Opens a store; the test fails if it does not open.
@@ -91,7 +97,7 @@ RecordPlace find_record(const std::string& directory, const BlockKey& key);
 void flip_byte(const std::string& path, std::uint64_t offset);
 void overwrite(const std::string& path, std::uint64_t offset, std::span<const std::byte> bytes);
 std::vector<std::byte> read_range(const std::string& path, std::uint64_t offset, std::size_t bytes);
-// Bytes that the file system has really allocated to the data files.
-std::uint64_t allocated_data_bytes(const std::string& directory);
+// Bytes that the file system has really allocated to the data files and to the index.
+std::uint64_t allocated_bytes(const std::string& directory);
 
 }  // namespace terrace::storage
