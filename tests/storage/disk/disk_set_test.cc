@@ -170,12 +170,12 @@ TEST_F(DiskSetTest, OneThatCannotBeOpenedIsLeftOut) {
   }
   fs::remove(directories_[1]);
   fs::rename(directories_[1] + ".away", directories_[1]);
+  open();
+  // What was there twice takes room once.
   const auto harness = open();
+  EXPECT_EQ(set_->usage().used_bytes, 30u * (4096 + round_up(100'000, 4096)));
   EXPECT_EQ(harness->tier().take_recovered_blocks().size(), 30u);
   EXPECT_EQ(readable(*harness, blocks), 30u);
-  // What is there twice takes room once.
-  EXPECT_TRUE(harness->flush().status.ok());
-  EXPECT_EQ(set_->usage().used_bytes, 30u * (4096 + round_up(100'000, 4096)));
 }
 
 TEST_F(DiskSetTest, RefusesWhatIsNotTheSystemsFault) {
