@@ -19,6 +19,9 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
       if (!block.in_device() || !may_go(block.device) || block.pin == PinFloor::device)
         return Candidate::no;
       if (block.in_host()) return Candidate::settled;
+      // A copy to the host is under way, from a slot that was found wrong meanwhile: a second one
+      // would take its place.
+      if (block.host) return Candidate::no;
       if (block.pin == PinFloor::host)
         return has_host_ && !block.host_declined ? Candidate::anchored : Candidate::no;
       if (has_host_ && !block.host_declined) {

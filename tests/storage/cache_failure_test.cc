@@ -516,5 +516,37 @@ TEST_F(CacheFailure, ACacheWithoutADeviceTierKnowsItsBlocksAndServesThemOnceItHa
   check();
 }
 
+TEST_F(CacheFailure, ABlockThatIsSealedAgainDuringItsDemotionIsNotDemotedTwice) {
+  start({.device_blocks = 4,
+         .host_blocks = 4,
+         .disk_blocks = 0,
+         .verify = DeviceVerify::always,
+         .clean_fraction = 1});
+  const Prompt a = prompt(1, 1);
+  const SessionId sealer = cache_->open_session(), other = cache_->open_session();
+  const SlotOffset slot = cache_->reserve(sealer, 1, space_, a.keys, 0).at(0);
+  std::ranges::copy(contents(a.keys[0]), slot_bytes(slot).begin());
+  ASSERT_EQ(seal_one(sealer, 1, slot, a, 0)[0], SealOutcome::sealed);
+  cache_->release(sealer, 1);
+  ASSERT_EQ(accelerator_.under_way(), 1u);  // the demotion
+  slot_bytes(slot)[0] ^= std::byte{1};
+  std::size_t got = 1;
+  cache_->acquire(other, 1, space_, a.keys, {},
+                  [&](std::vector<AcquiredBlock> blocks) { got = blocks.size(); });
+  ASSERT_EQ(accelerator_.under_way(), 2u);  // and the check, which comes first
+  finish_copy(1);
+  EXPECT_EQ(got, 0u);
+  ASSERT_EQ(put(other, 2, a, 0, 1), 1u);
+  cache_->release(other, 2);
+  check();
+  finish_everything();
+  check();
+  tick();
+  finish_everything();
+  check();
+  EXPECT_EQ(stats(Tier::host).blocks, 1u);
+  EXPECT_EQ(get(a.keys), 1u);
+}
+
 }  // namespace
 }  // namespace terrace::storage
