@@ -173,7 +173,7 @@ void Simulation::check_delivery(const Asked& asked, const AcquiredBlock& block, 
   require(put_[node], "a block that nobody put");
   if (block.slot + pages_of(node) * page_bytes > device_.size())
     return fail("a slot past the arena");
-  if (block.from != Tier::device) sealers_.erase(block.slot);
+  if (block.from != Tier::device) sealers_.erase(node);
   const auto marked = marks_.find(block.slot);
   if (holds(block.slot, node)) {
     if (marked != marks_.end()) marks_.erase(marked);
@@ -181,7 +181,7 @@ void Simulation::check_delivery(const Asked& asked, const AcquiredBlock& block, 
   }
   if (marked == marks_.end() || marked->second.node != node) return fail("wrong bytes");
   // Workers are trusted with the device arena as far as device_verify says.
-  const auto sealer = sealers_.find(block.slot);
+  const auto sealer = sealers_.find(node);
   if (sealer != sealers_.end() && sealer->second == asked.session) return;
   const Mark& mark = marked->second;
   switch (profile_.verify) {
@@ -267,7 +267,6 @@ void Simulation::reserve() {
       return fail("a slot that does not lie in the arena");
     take_reserved(slots[i], pages_of(node.path[0]));
     marks_.erase(slots[i]);
-    sealers_.erase(slots[i]);
     lease.reserved.push_back({slots[i], name == no_node ? node.path[0] : name, name});
     std::ranges::fill(bytes_of(slots[i], node.path[0]), std::byte{0x77});
   }
@@ -356,7 +355,7 @@ void Simulation::seal() {
     drop(one.what, true);
     take_held(one.what.slot, one.what.node);
     lease->held.push_back(one.what);
-    sealers_[one.what.slot] = client.session;
+    sealers_[one.what.node] = client.session;
     put_[one.what.node] = true;
     if (one.wrong_bytes) marks_[one.what.slot] = {one.what.node, acquisitions_, true};
   }

@@ -187,7 +187,8 @@ class Simulation {
   std::vector<std::unique_ptr<Client>> dead_;  // until the end of the step
   std::vector<Page> pages_;
   std::unordered_map<SlotOffset, Mark> marks_;
-  std::unordered_map<SlotOffset, SessionId> sealers_;
+  // Of copies in the device tier, which may move to another slot.
+  std::unordered_map<NodeId, SessionId> sealers_;
   std::vector<bool> put_;  // by node: was ever sealed as what it is
 
   std::uint64_t step_ = 0, acquisitions_ = 0;
