@@ -29,7 +29,7 @@ Profile Profile::draw(Random& random, const RunOptions& options) {
   profile.device_pages = random.between(8, 48);
   if (random.chance(0.55)) profile.host_pages = random.between(6, 40);
   if (options.disk != DiskKind::none && !(options.disk == DiskKind::by_seed && random.chance(0.1)))
-    profile.disk_bytes = random.between(8, 160) * page_bytes;
+    profile.disk_bytes = random.between(8, random.chance(0.3) ? 800 : 160) * page_bytes;
   constexpr double fractions[] = {0, 0.1, 0.25, 0.5};
   profile.clean_fraction = random.one_of(fractions);
   profile.clean_low_fraction = random.chance(0.5) ? profile.clean_fraction : 0;

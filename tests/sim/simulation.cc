@@ -192,7 +192,7 @@ void Simulation::begin_drain() {
     require(!drained_, "a drain was done twice");
     drained_ = true;
     // Whatever a match can reach is durable now, unless the disk has no room for all or it broke.
-    if (!profile_.faults.lose_blocks() && disk_ && profile_.writes_everything()) {
+    if (!profile_.faults.lose_blocks() && disk_ && profile_.drains_everything()) {
       std::uint64_t all_bytes = 0;
       for (std::size_t i = 0; i < universe_.size(); ++i)
         all_bytes += universe_.node(static_cast<NodeId>(i)).contents.size() + 2 * page_bytes;
