@@ -47,6 +47,7 @@ RequestNumber TieredCache::Impl::request_of(Lease& lease) {
 
 void TieredCache::Impl::attach(Block& block, Slot& slot) {
   const bool was_present = block.present();
+  assert(!(slot.tier == Tier::device ? block.device : block.host));
   slot.block = &block;
   (slot.tier == Tier::device ? block.device : block.host) = &slot;
   if (slot.state == SlotState::copy) count_copy(block, slot.tier, true);
