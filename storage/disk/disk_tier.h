@@ -13,6 +13,7 @@
 #include "core/block_key.h"
 #include "core/space.h"
 #include "core/status.h"
+#include "storage/disk/shared_tokens.h"
 
 namespace terrace::storage {
 
@@ -25,7 +26,7 @@ struct RecoveredBlock {
   BlockKey space;
   BlockKey key;
   BlockKey parent;
-  std::vector<Token> tokens;
+  SharedTokens tokens;
   std::uint64_t disk_bytes = 0;  // what it takes of the capacity: header, stored payload, padding
   std::uint64_t recency = 0;     // larger is more recent; as last told by touch() or write()
 };

@@ -43,6 +43,15 @@ std::string prefixed(char prefix, const BlockKey& key) {
   return text;
 }
 
+// Where the part-th of `parts` equal ranges of the keys behind a prefix begins; the last ends where
+// the one after it would begin.
+std::string range_start(char prefix, unsigned part, unsigned parts) {
+  if (part == 0) return {prefix};
+  if (part == parts) return {static_cast<char>(prefix + 1)};
+  const unsigned first = part * (1u << 16) / parts;
+  return {prefix, static_cast<char>(first >> 8), static_cast<char>(first)};
+}
+
 std::string encode_extents(const std::vector<Extent>& extents) {
   std::string value(extents.size() * extent_value_bytes, '\0');
   char* to = value.data();
@@ -229,19 +238,22 @@ class Index::Impl {
     return of_a_write(to_status(written, "could not write the index"));
   }
 
-  Status scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) const {
+  Status scan(unsigned part, unsigned parts, const Index::Visit& visit) const {
+    const std::string block_end = range_start(block_prefix, part + 1, parts);
+    const std::string recency_end = range_start(recency_prefix, part + 1, parts);
+    const rocksdb::Slice block_bound(block_end), recency_bound(recency_end);
     rocksdb::ReadOptions options;
     options.fill_cache = false;
     options.readahead_size = scan_readahead_bytes;
+    options.iterate_upper_bound = &block_bound;
     const std::unique_ptr<rocksdb::Iterator> blocks(database_->NewIterator(options));
+    options.iterate_upper_bound = &recency_bound;
     const std::unique_ptr<rocksdb::Iterator> recencies(database_->NewIterator(options));
     // Both runs are in the order of the keys, so they are walked side by side.
-    recencies->Seek(rocksdb::Slice(&recency_prefix, 1));
+    recencies->Seek(range_start(recency_prefix, part, parts));
     std::string wanted(1 + sizeof(BlockKey), recency_prefix);
-    for (blocks->Seek(rocksdb::Slice(&block_prefix, 1));
-         blocks->Valid() && blocks->key().starts_with(rocksdb::Slice(&block_prefix, 1));
-         blocks->Next()) {
-      IndexEntry entry;
+    IndexEntry entry;
+    for (blocks->Seek(range_start(block_prefix, part, parts)); blocks->Valid(); blocks->Next()) {
       if (!decode_entry(blocks->key().ToStringView(), blocks->value().ToStringView(), entry))
         return Status(StatusCode::corruption, "an entry of the index makes no sense");
       wanted.replace(1, sizeof entry.key, blocks->key().data() + 1, sizeof entry.key);
@@ -250,7 +262,7 @@ class Index::Impl {
       if (recencies->Valid() && recencies->key() == rocksdb::Slice(wanted) &&
           recencies->value().size() == sizeof recency)
         recency = load_le<std::uint64_t>(recencies->value().data());
-      visit(std::move(entry), recency);
+      visit(entry, recency);
     }
     if (!blocks->status().ok()) return to_status(blocks->status(), "could not read the index");
     return to_status(recencies->status(), "could not read the index");
@@ -333,8 +345,8 @@ Result<std::unique_ptr<Index>> Index::open(const std::string& path, Mode mode,
 
 Status Index::mark_complete() { return impl_->mark_complete(); }
 Status Index::commit(const IndexBatch& batch, bool sync) { return impl_->commit(batch, sync); }
-Status Index::scan(const std::function<void(IndexEntry, std::uint64_t)>& visit) const {
-  return impl_->scan(visit);
+Status Index::scan(unsigned part, unsigned parts, const Visit& visit) const {
+  return impl_->scan(part, parts, visit);
 }
 std::uint64_t Index::estimated_entries() const { return impl_->estimated_entries(); }
 Result<std::vector<Extent>> Index::window() const { return impl_->window(); }

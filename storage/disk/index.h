@@ -43,7 +43,7 @@ struct IndexBatch {
   }
 };
 
-// One thread at a time.
+// One thread at a time, but for scan().
 class Index {
  public:
   enum class Mode { create, open };
@@ -66,12 +66,14 @@ class Index {
   // are deleted, should they have reached the disk after all.
   Status commit(const IndexBatch& batch, bool sync);
 
-  // About as many as scan() will visit: for making room.
+  // About as many as there are: for making room.
   std::uint64_t estimated_entries() const;
 
-  // Every entry with its recency (0 if none was ever told), in the order of the keys. corruption if
-  // an entry cannot be read.
-  Status scan(const std::function<void(IndexEntry, std::uint64_t recency)>& visit) const;
+  // Every entry of one of `parts` equal ranges of keys with its recency (0 if none was ever told),
+  // in the order of the keys; the entry is valid during the visit. corruption if one cannot be
+  // read. Any threads, while nothing is committed.
+  using Visit = std::function<void(const IndexEntry&, std::uint64_t recency)>;
+  Status scan(unsigned part, unsigned parts, const Visit& visit) const;
 
   // The window as last committed: where records may lie that have no entry yet (write_window.h).
   Result<std::vector<Extent>> window() const;

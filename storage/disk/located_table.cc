@@ -133,6 +133,14 @@ void LocatedTable::erase(const BlockKey& key) {
                                                shard.capacity / growth_fraction));
 }
 
+void LocatedTable::reserve(std::size_t blocks) {
+  // Keys do not spread quite evenly.
+  const auto each = static_cast<std::size_t>(static_cast<double>(blocks) / (full * shard_count) *
+                                             (1 + 1.0 / growth_fraction / 2));
+  for (Shard& shard : shards_)
+    if (shard.capacity < each) resize(shard, each);
+}
+
 std::size_t LocatedTable::bytes() const {
   std::size_t bytes = shards_.size() * sizeof(Shard);
   for (const Shard& shard : shards_) bytes += shard.capacity * sizeof(Entry);

@@ -36,6 +36,8 @@ class LocatedTable {
   // Instead of what is there of the key, if anything is.
   void put(const BlockKey& key, const LocatedBlock& located);
   void erase(const BlockKey& key);
+  // Makes room for so many at once.
+  void reserve(std::size_t blocks);
 
   std::size_t size() const { return size_; }
   // Of memory.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <thread>
 #include <unordered_set>
 #include <utility>
 
@@ -69,26 +70,70 @@ Result<std::vector<SpaceDescriptor>> read_spaces(const std::string& directory, F
 
 // An estimate is not believed without bound.
 constexpr std::uint64_t max_estimated_entries = 20'000'000;
+constexpr unsigned max_scan_threads = 8;
+// Fewer entries are not worth a thread.
+constexpr std::uint64_t least_entries_a_thread = 20'000;
+// How far ahead memory is asked for that is read in another order than it was written.
+constexpr std::size_t prefetch_distance = 8;
+constexpr std::size_t cache_line_bytes = 64;
 
 struct Indexed {
-  IndexEntry entry;
-  std::uint64_t recency = 0;
+  RecoveredBlock block;
+  LocatedBlock located;
+  std::uint64_t sequence = 0;
 };
 
-Result<std::vector<Indexed>> scan(const Index& index) {
-  std::vector<Indexed> entries;
-  entries.reserve(std::min<std::uint64_t>(index.estimated_entries(), max_estimated_entries));
-  if (Status scanned = index.scan([&entries](IndexEntry entry, std::uint64_t recency) {
-        entries.push_back({std::move(entry), recency});
-      });
-      !scanned.ok())
-    return error(scanned);
+// What one thread read of the index.
+class Entries {
+ public:
+  void reserve(std::size_t size) { all_.reserve(size); }
+  void add(const IndexEntry& entry, std::uint64_t recency) {
+    all_.push_back({{entry.space, entry.key, entry.parent, packer_.copy(entry.tokens),
+                     entry.extent.bytes(), recency},
+                    {entry.extent, entry.codec, static_cast<std::uint32_t>(entry.payload_bytes),
+                     static_cast<std::uint32_t>(entry.stored_bytes)},
+                    entry.sequence});
+  }
+  std::size_t size() const { return all_.size(); }
+  auto begin() { return all_.begin(); }
+  auto end() { return all_.end(); }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+
+ private:
+  std::vector<Indexed> all_;
+  TokenPacker packer_;
+};
+using EntryParts = std::vector<Entries>;  // at least one
+
+Result<EntryParts> scan(const Index& index) {
+  const std::uint64_t estimated = std::min(index.estimated_entries(), max_estimated_entries);
+  const auto parts = static_cast<unsigned>(
+      std::clamp<std::uint64_t>(std::min<std::uint64_t>(std::thread::hardware_concurrency(),
+                                                        estimated / least_entries_a_thread),
+                                1, max_scan_threads));
+  EntryParts entries(parts);
+  std::vector<Status> outcomes(parts);
+  const auto scan_part = [&](unsigned part) {
+    // A little more than its share: what grows is copied.
+    entries[part].reserve(estimated / parts + estimated / parts / 16);
+    outcomes[part] =
+        index.scan(part, parts, [&mine = entries[part]](const IndexEntry& entry, auto recency) {
+          mine.add(entry, recency);
+        });
+  };
+  std::vector<std::thread> others;
+  for (unsigned part = 1; part < parts; ++part) others.emplace_back(scan_part, part);
+  scan_part(0);
+  for (std::thread& other : others) other.join();
+  for (const Status& outcome : outcomes)
+    if (!outcome.ok()) return error(outcome);
   return entries;
 }
 
 // Makes the index anew from the records. What was there of it goes only after they were read.
-Result<std::vector<Indexed>> rebuild(const std::string& path, std::uint64_t log_bytes, Files& files,
-                                     OpenedStore& store) {
+Result<EntryParts> rebuild(const std::string& path, std::uint64_t log_bytes, Files& files,
+                           OpenedStore& store) {
   auto found = find_records(files, *store.data);
   if (!found) return error(found.error().with_context("could not rebuild the index"));
   store.index.reset();
@@ -96,15 +141,15 @@ Result<std::vector<Indexed>> rebuild(const std::string& path, std::uint64_t log_
   auto index = Index::open(path, Index::Mode::create, log_bytes);
   if (!index) return error(index.error());
   store.index = std::move(*index);
-  std::vector<Indexed> entries;
-  entries.reserve(found->size());
+  EntryParts entries(1);
+  entries[0].reserve(found->size());
   for (std::size_t at = 0; at < found->size();) {
     IndexBatch batch;
     for (; at < found->size() && batch.puts.size() < max_commit_blocks; ++at) {
       IndexEntry& entry = (*found)[at];
       batch.recency.emplace_back(entry.key, entry.sequence);
-      batch.puts.push_back(entry);
-      entries.push_back({std::move(entry), entry.sequence});
+      entries[0].add(entry, entry.sequence);
+      batch.puts.push_back(std::move(entry));
     }
     if (Status written = store.index->commit(batch, false); !written.ok()) return error(written);
   }
@@ -113,13 +158,12 @@ Result<std::vector<Indexed>> rebuild(const std::string& path, std::uint64_t log_
 }
 
 // The parts of `runs` that no entry names.
-std::vector<Extent> without_entries(const std::vector<Extent>& runs,
-                                    const std::vector<Indexed>& entries) {
+std::vector<Extent> without_entries(const std::vector<Extent>& runs, const EntryParts& parts) {
   ExtentAllocator unnamed;
   for (const Extent& run : runs) unnamed.free(run);
   const std::vector<Extent> sorted = unnamed.free_extents();
-  for (const Indexed& indexed : entries) {
-    const Extent& extent = indexed.entry.extent;
+  if (sorted.empty()) return sorted;
+  const auto take_out = [&](const Extent& extent) {
     auto run = std::ranges::upper_bound(sorted, extent);
     if (run != sorted.begin()) --run;
     for (; run != sorted.end() && run->file <= extent.file; ++run) {
@@ -130,21 +174,26 @@ std::vector<Extent> without_entries(const std::vector<Extent>& runs,
         unnamed.claim({extent.file, static_cast<std::uint32_t>(first),
                        static_cast<std::uint32_t>(end - first)});
     }
-  }
+  };
+  for (const Entries& entries : parts)
+    for (const Indexed& indexed : entries) take_out(indexed.located.extent);
   return unnamed.free_extents();
 }
 
 // Adds the blocks that were acknowledged as durable before their entries were committed.
 Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedStore& store,
-                       std::vector<Indexed>& entries) {
+                       EntryParts& parts) {
   if (window.empty()) return {};
-  auto found = find_whole_records(files, *store.data, without_entries(window, entries));
+  auto found = find_whole_records(files, *store.data, without_entries(window, parts));
   if (!found) return found.error().with_context("could not look through the write window");
-  std::unordered_set<BlockKey> known;
+  std::unordered_set<BlockKey> unknown;
+  for (const FoundRecord& record : *found) unknown.insert(record.entry.key);
   std::uint64_t sequence = 0;
-  for (const Indexed& indexed : entries) {
-    known.insert(indexed.entry.key);
-    sequence = std::max(sequence, indexed.entry.sequence);
+  for (const Entries& entries : parts) {
+    for (const Indexed& indexed : entries) {
+      if (!unknown.empty()) unknown.erase(indexed.block.key);
+      sequence = std::max(sequence, indexed.sequence);
+    }
   }
   IndexBatch batch;
   batch.window.emplace();
@@ -156,14 +205,14 @@ Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedSt
   std::size_t added = 0;
   // Of two of one key the later.
   for (auto record = found->rbegin(); record != found->rend(); ++record) {
-    if (!known.insert(record->entry.key).second) continue;
+    if (unknown.erase(record->entry.key) == 0) continue;
     record->entry.sequence = ++sequence;
     // Recency is the time, or a little more than that, and the second before a crash is lost.
     const auto recency =
         static_cast<std::uint64_t>(std::max<std::int64_t>(0, record->created_unix_ms));
     batch.recency.emplace_back(record->entry.key, recency);
-    batch.puts.push_back(record->entry);
-    entries.push_back({std::move(record->entry), recency});
+    parts.front().add(record->entry, recency);
+    batch.puts.push_back(std::move(record->entry));
     ++added;
     if (batch.puts.size() < max_commit_blocks) continue;
     // The window goes with the last of them.
@@ -175,8 +224,8 @@ Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedSt
   return commit();
 }
 
-Result<std::vector<Indexed>> open_index(const std::string& path, std::uint64_t log_bytes,
-                                        Files& files, OpenedStore& store) {
+Result<EntryParts> open_index(const std::string& path, std::uint64_t log_bytes, Files& files,
+                              OpenedStore& store) {
   Status problem;
   if (auto index = Index::open(path, Index::Mode::open, log_bytes)) {
     store.index = std::move(*index);
@@ -198,31 +247,98 @@ Result<std::vector<Indexed>> open_index(const std::string& path, std::uint64_t l
   const bool empty = lost && store.data->all_units().empty();
   if (!empty) spdlog::warn("disk: {}; rebuilding the index from the records", problem.message());
   auto entries = rebuild(path, log_bytes, files, store);
-  if (entries && !empty) spdlog::info("disk: found {} records", entries->size());
+  if (entries && !empty) spdlog::info("disk: found {} records", entries->front().size());
   return entries;
 }
 
-// Takes the entries into the store, the newest first, and returns the keys of those that cannot be.
-std::vector<BlockKey> adopt(std::vector<Indexed> entries, OpenedStore& store) {
-  std::unordered_set<BlockKey> known_spaces;
-  for (const SpaceDescriptor& space : store.spaces) known_spaces.insert(space.digest());
-  std::sort(entries.begin(), entries.end(), [](const Indexed& left, const Indexed& right) {
-    return left.entry.sequence > right.entry.sequence;
-  });
-  std::vector<BlockKey> dropped;
-  store.blocks.reserve(entries.size());
-  for (auto& [entry, recency] : entries) {
-    store.next_sequence = std::max(store.next_sequence, entry.sequence + 1);
-    if (!known_spaces.contains(entry.space) || !store.allocator.claim(entry.extent)) {
-      dropped.push_back(entry.key);
+// Entries that can be served, by sequence: written one after the other, they are also needed so.
+struct Ordered {
+  std::uint64_t sequence = 0;
+  Indexed* entry = nullptr;
+};
+
+// Claims the extents of all entries, or of none: false if two overlap, or one lies outside of the
+// files. Neighbours are claimed together, which takes a fraction of the time.
+bool claim_together(const std::vector<Ordered>& entries, ExtentAllocator& allocator) {
+  std::vector<Extent> runs;
+  runs.reserve(entries.size());
+  for (const Ordered& one : entries) runs.push_back(one.entry->located.extent);
+  if (!std::ranges::is_sorted(runs)) std::ranges::sort(runs);
+  std::size_t used = 0;
+  for (const Extent& extent : runs) {
+    Extent* const before = used == 0 ? nullptr : &runs[used - 1];
+    if (!before || before->file != extent.file || before->end() < extent.first) {
+      runs[used++] = extent;
       continue;
     }
-    store.located.put(entry.key,
-                      {entry.extent, entry.codec, static_cast<std::uint32_t>(entry.payload_bytes),
-                       static_cast<std::uint32_t>(entry.stored_bytes)});
-    store.blocks.push_back({entry.space, entry.key, entry.parent, std::move(entry.tokens),
-                            entry.extent.bytes(), recency});
+    if (before->end() > extent.first || std::uint64_t{before->units} + extent.units > UINT32_MAX)
+      return false;
+    before->units += extent.units;
   }
+  runs.resize(used);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (allocator.claim(runs[i])) continue;
+    while (i-- > 0) allocator.free(runs[i]);
+    return false;
+  }
+  return true;
+}
+
+// Claims one after the other, the newest first; takes out those that cannot be.
+void claim_each(std::vector<Ordered>& entries, ExtentAllocator& allocator,
+                std::vector<BlockKey>& dropped) {
+  std::vector<Ordered> claimed;
+  for (auto one = entries.rbegin(); one != entries.rend(); ++one) {
+    if (allocator.claim(one->entry->located.extent))
+      claimed.push_back(*one);
+    else
+      dropped.push_back(one->entry->block.key);
+  }
+  std::ranges::reverse(claimed);
+  entries = std::move(claimed);
+}
+
+void prefetch(const Indexed& entry) {
+  for (std::size_t at = 0; at < sizeof entry; at += cache_line_bytes)
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(&entry) + at);
+}
+
+// Takes the entries into the store, and returns the keys of those that cannot be: of two that
+// overlap the older.
+std::vector<BlockKey> adopt(EntryParts parts, OpenedStore& store) {
+  std::unordered_set<BlockKey> known_spaces;
+  for (const SpaceDescriptor& space : store.spaces) known_spaces.insert(space.digest());
+  std::vector<BlockKey> dropped;
+  std::vector<Ordered> entries;
+  std::size_t size = 0;
+  for (const Entries& part : parts) size += part.size();
+  entries.reserve(size);
+  for (Entries& part : parts) {
+    for (Indexed& entry : part) {
+      store.next_sequence = std::max(store.next_sequence, entry.sequence + 1);
+      if (known_spaces.contains(entry.block.space))
+        entries.push_back({entry.sequence, &entry});
+      else
+        dropped.push_back(entry.block.key);
+    }
+  }
+  std::ranges::sort(entries, {}, &Ordered::sequence);
+  if (!claim_together(entries, store.allocator)) claim_each(entries, store.allocator, dropped);
+
+  store.blocks.reserve(entries.size());
+  // The keys stay where they are while the blocks are moved.
+  std::thread locating([&entries, &located = store.located] {
+    located.reserve(entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (i + prefetch_distance < entries.size()) prefetch(*entries[i + prefetch_distance].entry);
+      located.put(entries[i].entry->block.key, entries[i].entry->located);
+    }
+  });
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (i + prefetch_distance < entries.size()) prefetch(*entries[i + prefetch_distance].entry);
+    store.blocks.push_back(std::move(entries[i].entry->block));
+  }
+  locating.join();
   return dropped;
 }
 

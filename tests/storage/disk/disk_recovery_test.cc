@@ -230,9 +230,10 @@ TEST_F(DiskRecoveryTest, EntriesThatOverlapOrLieOutsideAreDropped) {
     ASSERT_TRUE(index);
     IndexEntry first;
     ASSERT_TRUE((*index)
-                    ->scan([&](IndexEntry entry, std::uint64_t) {
-                      if (entry.key == blocks[0].key) first = entry;
-                    })
+                    ->scan(0, 1,
+                           [&](const IndexEntry& entry, std::uint64_t) {
+                             if (entry.key == blocks[0].key) first = entry;
+                           })
                     .ok());
     // An older entry where the first block lies, one past the end, one in a file there is not.
     IndexBatch batch;

@@ -70,5 +70,16 @@ TEST(LocatedTable, TakesLittleMemoryForABlock) {
   EXPECT_LE(table.bytes(), 34 * count);
 }
 
+TEST(LocatedTable, NeverGrowsWhenItHasRoomForAll) {
+  std::mt19937_64 random(6);
+  LocatedTable table;
+  constexpr std::size_t count = 300'000;
+  table.reserve(count);
+  const std::size_t reserved = table.bytes();
+  for (std::uint64_t i = 0; i < count; ++i) table.put(key_of(i), any_block(random));
+  EXPECT_LE(table.bytes(), reserved + reserved / 100) << "but for a few uneven shards";
+  EXPECT_LE(reserved, 34 * count);
+}
+
 }  // namespace
 }  // namespace terrace::storage
