@@ -220,6 +220,9 @@ class TieredCache::Impl {
   // afterwards.
   void detach(Slot& slot);
   void set_disk(Block& block, DiskCopy copy, std::uint64_t disk_bytes);
+  // set_disk() of a block that the disk had at start. What may be evicted is worked out later, once
+  // for all: refresh() is still to be called for it.
+  void recover_disk_copy(Block& block, std::uint64_t disk_bytes);
   void count_copy(Block& block, Tier tier, bool is_there);  // in device or host
   void count_child(const Block& block, Tier tier, int change);
   // Ends a change that began when the block was present or not: counts holes, and removes the block

@@ -65,25 +65,31 @@ void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_dro
   std::vector<Head> heads;
   for (const auto& space : catalog_.spaces()) heads.push_back({space.get(), nullptr});
   std::vector<bool> reached(blocks.size(), false);
+  std::vector<Block*> adopted;
+  adopted.reserve(blocks.size());
   while (!heads.empty()) {
     const auto [space, parent] = heads.back();
     heads.pop_back();
     const BlockKey& parent_key = parent ? parent->key : space->digest;
     blocks.children(parent_key, [&](std::size_t i) {
       const RecoveredBlock& found = blocks[i];
+      blocks.prefetch_behind(i);
       if (found.space != space->digest || found.tokens.size() != space->descriptor.block_tokens ||
           !blocks.agrees(i) || catalog_.find(found.key))
         return;
       Block* const block = add_block(*space, parent, found.key, found.tokens);
       if (!block) return;
       reached[i] = true;
+      adopted.push_back(block);
       block->recency = found.recency;
       if (reuse_) reuse_->recover(*block);
       recency_ = std::max(recency_, found.recency);
-      set_disk(*block, DiskCopy::present, found.disk_bytes);
+      recover_disk_copy(*block, found.disk_bytes);
       heads.push_back({space, block});
     });
   }
+  // Only now, when it is known which of them have children: most may not leave.
+  for (Block* block : adopted) refresh(*block);
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (!reached[i] && !catalog_.find(blocks[i].key)) disk_->erase(blocks[i].key);
 }

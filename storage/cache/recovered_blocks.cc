@@ -11,6 +11,15 @@ namespace {
 // Named limits. Fewer blocks are not worth a thread.
 constexpr std::size_t max_threads = 8;
 constexpr std::size_t least_blocks_a_thread = 10'000;
+// How far behind a block memory is asked for: farther than those that were written at the same time
+// are out of order.
+constexpr std::size_t prefetch_block_distance = 2048, prefetch_tokens_distance = 1024;
+constexpr std::size_t cache_line_bytes = 64;
+
+void prefetch(const void* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += cache_line_bytes)
+    __builtin_prefetch(static_cast<const std::byte*>(from) + at);
+}
 
 }  // namespace
 
@@ -37,6 +46,14 @@ RecoveredBlocks::RecoveredBlocks(std::vector<RecoveredBlock> blocks) : blocks_(s
     head = static_cast<std::uint32_t>(i);
   }
   for (std::thread& other : others) other.join();
+}
+
+void RecoveredBlocks::prefetch_behind(std::size_t index) const {
+  if (index + prefetch_block_distance >= blocks_.size()) return;
+  prefetch(&blocks_[index + prefetch_block_distance], sizeof(RecoveredBlock));
+  const RecoveredBlock& nearer = blocks_[index + prefetch_tokens_distance];
+  prefetch(nearer.tokens.data(), nearer.tokens.size() * sizeof(Token));
+  __builtin_prefetch(&heads_[place_of(nearer.key)]);
 }
 
 void RecoveredBlocks::check(std::size_t first, std::size_t end) {

@@ -21,6 +21,10 @@ class RecoveredBlocks {
   // believed.
   bool agrees(std::size_t index) const { return agrees_[index] != 0; }
 
+  // Asks for the memory of the blocks that come some way behind this one: they lie about in the
+  // order in which they were written, and so are taken about in this order.
+  void prefetch_behind(std::size_t index) const;
+
   // Calls `visit(index)` for each block that names this parent.
   template <typename Visit>
   void children(const BlockKey& parent, Visit visit) const {

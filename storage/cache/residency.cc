@@ -89,6 +89,16 @@ void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk
   settle(block, was_present);
 }
 
+void TieredCache::Impl::recover_disk_copy(Block& block, std::uint64_t disk_bytes) {
+  ++counters(Tier::disk).blocks;
+  disk_bytes_ += disk_bytes;
+  tenants_.add(space_of(block).tenant, Tier::disk, static_cast<std::int64_t>(disk_bytes));
+  block.disk = DiskCopy::present;
+  block.disk_bytes = static_cast<std::uint32_t>(disk_bytes);
+  catalog_.count_hole(-1);
+  if (block.parent) ++block.parent->children_in[static_cast<std::size_t>(Tier::disk)];
+}
+
 void TieredCache::Impl::count_copy(Block& block, Tier tier, bool is_there) {
   if (tier == Tier::device)
     block.device_copy = is_there;
