@@ -18,7 +18,11 @@ Slot* TieredCache::Impl::take_host_slot(const Block& demoted) {
     // What the device tier has as well, if it will stay there for longer: else two blocks could
     // push each other out for ever.
     Block* twice = candidates_.next(Tier::host, choice, Candidate::droppable);
-    return twice && candidates_.before(demoted, *twice) ? twice : nullptr;
+    if (!twice || !candidates_.before(demoted, *twice)) return nullptr;
+    // One of another size makes no room while a copy into its slab is under way: it would go in
+    // vain, be copied down again, and keep the slab from becoming free in its turn.
+    const bool same_size = space_of(*twice).slot_bytes == space_of(demoted).slot_bytes;
+    return same_size || demotions_in_flight_ == 0 ? twice : nullptr;
   });
 }
 

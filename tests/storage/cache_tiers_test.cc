@@ -517,5 +517,32 @@ TEST_F(CacheTiers, WhatARefusedReservationFoundInItsWayIsWrittenEvenBelowNoMark)
   check();
 }
 
+TEST_F(CacheTiers, BlocksOfTwoSizesDoNotPushEachOtherOutOfTheHostForEver) {
+  // The host has one slab: it serves one size at a time.
+  start({.device_blocks = 16, .host_blocks = 4, .clean_fraction = 1});
+  const SpaceDescriptor large = descriptor("large", 3 * test_block_bytes);
+  const SpaceId space = *cache_->open_space(large);
+  SealRequest request;
+  request.parent = large.digest();
+  request.tokens = prompt(9, 1).block(0);
+  const BlockKey key = derive_block_key(request.parent, request.tokens);
+  const auto bytes = contents(key, large.block_bytes);
+  request.checksum = payload_checksum(bytes);
+  const SessionId session = cache_->open_session();
+  request.slot = cache_->reserve(session, 1, space, {&key, 1}, 0).at(0);
+  std::ranges::copy(bytes, slot_bytes(request.slot, large.block_bytes).begin());
+  ASSERT_EQ(cache_->seal(session, 1, {&request, 1})[0], SealOutcome::sealed);
+  clock_.advance_ms(1000);
+  const SessionId other = cache_->open_session();
+  for (int head = 1; head <= 3; ++head) put(other, 1, prompt(head, 1), 0, 1);
+  while (!disk_->under_way().empty()) finish_disk();
+  cache_->end_session(other);    // what is small is copied down at the same time,
+  cache_->end_session(session);  // and the large one, the least recent, wants its place
+  int copies = 0;
+  for (; copies < 1000 && accelerator_.under_way() > 0; ++copies) finish_copy();
+  EXPECT_LT(copies, 1000);
+  check();
+}
+
 }  // namespace
 }  // namespace terrace::storage
