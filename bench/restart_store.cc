@@ -33,6 +33,7 @@ constexpr std::size_t chain_blocks = 500;
 constexpr std::size_t max_writes_waiting = 2048;
 constexpr std::size_t arena_bytes = 8 * mib;
 constexpr std::size_t chains_read_back = 8;
+constexpr std::size_t index_room_bytes = kib;  // a block
 constexpr std::chrono::seconds io_limit{60};
 
 SpaceDescriptor small_space() {
@@ -48,9 +49,12 @@ SpaceDescriptor small_space() {
 DiskOptions disk_options(const std::string& directory, std::size_t blocks) {
   DiskOptions options;
   options.directory = directory;
-  // Some room, so that nothing is evicted.
+  // Some room, so that nothing is evicted: the data files grow by whole ones, and the index, which
+  // the capacity counts, takes some hundred bytes a block, and twice as much while it is compacted.
   options.capacity_bytes =
-      round_up((blocks + blocks / 50) * 2 * restart_block_bytes, options.file_bytes);
+      round_up((blocks + blocks / 50) * (2 * restart_block_bytes + index_room_bytes),
+               options.file_bytes) +
+      options.file_bytes;
   return options;
 }
 
@@ -143,8 +147,7 @@ std::string read_back(Opened& opened, std::size_t blocks) {
     if (got->size() != chain.keys.size()) return "not every block could be read";
     for (std::size_t at = 0; at < got->size(); ++at) {
       fill_payload(chain.keys[at], {expected.get(), restart_block_bytes});
-      if (std::memcmp(arena->data() + (*got)[at].slot, expected.get(),
-                      restart_block_bytes) != 0)
+      if (std::memcmp(arena->data() + (*got)[at].slot, expected.get(), restart_block_bytes) != 0)
         return "a block holds other bytes";
     }
     opened.cache->release(opened.session, 1 + i);
