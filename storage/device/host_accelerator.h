@@ -2,13 +2,11 @@
 // read-write, and the CPU copies, on threads of its own so that the deciding thread never does.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "storage/device/accelerator.h"
+#include "storage/device/job_queue.h"
 
 namespace terrace::storage {
 
@@ -31,25 +29,10 @@ class HostAccelerator final : public Accelerator {
   void synchronize() override;
 
  private:
-  struct Job {
-    std::uint64_t ticket;
-    std::byte* to;  // null: only the checksum
-    std::span<const std::byte> from;
-  };
-
-  void start(Job job);
   void work();
 
-  std::mutex mutex_;  // guards all below but the threads and the notification
-  std::condition_variable work_to_do_, idle_;
-  std::deque<Job> jobs_;
-  std::vector<CopyCompletion> completions_;
-  std::size_t running_ = 0;
-  bool stopping_ = false;
-
-  std::mutex notify_mutex_;
-  std::function<void()> notify_;
-
+  JobQueue jobs_;
+  CompletionBox completions_;
   std::vector<std::thread> threads_;
 };
 

@@ -81,11 +81,15 @@ class JobQueue {
 class CompletionBox {
  public:
   void put(std::vector<CopyCompletion> completions) {
+    bool first = false;
     {
       const std::lock_guard lock(mutex_);
+      first = completions_.empty();
       completions_.insert(completions_.end(), std::make_move_iterator(completions.begin()),
                           std::make_move_iterator(completions.end()));
     }
+    // Whoever has been told of one and has not taken it yet finds these beside it.
+    if (!first) return;
     const std::lock_guard lock(notify_mutex_);
     if (notify_) notify_();
   }
