@@ -37,8 +37,8 @@ class StagingAccelerator;
 class StagedDisk;
 
 // When a device block that a session other than its sealer acquires is checked against its
-// checksum. first_use: once, unless a write to disk has checked it already. A check that is under way
-// already counts for whoever asks meanwhile.
+// checksum. first_use: once, unless a write to disk has checked it already. A check that is under
+// way already counts for whoever asks meanwhile.
 enum class DeviceVerify { never, first_use, always };
 
 // When a block is copied to a lower tier.
@@ -299,10 +299,10 @@ class TieredCache {
   // with not_found, at once, if there is no such space. A crash in between: the next start goes on.
   std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
 
-  // Writes what only device and host hold to disk, the most recently used prefixes first and of
-  // each its head first, and calls `done` when it is durable. A disk that keeps failing is tried
-  // again and again: the caller has a deadline and stops waiting. No new blocks are accepted from
-  // then on.
+  // Writes what only device and host hold to disk, but for what the write policy declines, the most
+  // recently used prefixes first and of each its head first, and calls `done` when it is durable. A
+  // disk that keeps failing is tried again and again: the caller has a deadline and stops waiting.
+  // No new blocks are accepted from then on.
   void drain(std::function<void()> done);
   // Blocks that drain() still has to write.
   std::size_t drain_blocks_left() const;
