@@ -10,6 +10,7 @@
 #include <ostream>
 #include <random>
 
+#include "bench/chain.h"
 #include "bench/environment.h"
 #include "bench/samples.h"
 #include "bench/untouched_accelerator.h"
@@ -27,30 +28,6 @@ constexpr std::uint64_t slot_bytes = 4096;  // the least
 constexpr std::size_t operation_blocks = 16;
 constexpr std::size_t operation_samples = 7;
 constexpr std::size_t max_operations_a_sample = 500;
-
-SpaceDescriptor small_space() {
-  SpaceDescriptor space;
-  space.numerics_id = "bench";
-  space.kv_dtype = "bf16";
-  space.layout_id = "bench";
-  space.block_tokens = block_tokens;
-  space.block_bytes = slot_bytes;
-  return space;
-}
-
-// Made anew from its number whenever it is needed, so that only the cache takes memory.
-struct Chain {
-  std::vector<Token> tokens;
-  std::vector<BlockKey> keys;
-
-  Chain(const BlockKey& space, std::uint64_t number, std::size_t blocks) {
-    std::mt19937_64 random(number);
-    tokens.reserve(blocks * block_tokens);
-    while (tokens.size() < blocks * block_tokens)
-      tokens.push_back(static_cast<Token>(random() % 128'000));
-    keys = derive_block_keys(space, tokens, block_tokens);
-  }
-};
 
 std::size_t resident_bytes() {
   std::size_t total = 0, resident = 0;
@@ -76,15 +53,15 @@ class FullCache {
     auto cache = storage::TieredCache::create(options, full->accelerator_, nullptr, full->clock_);
     if (!cache) return error(cache.error());
     full->cache_ = std::move(*cache);
-    const auto space = full->cache_->open_space(small_space());
+    const auto space = full->cache_->open_space(small_space(block_tokens, slot_bytes));
     if (!space) return error(space.error());
     full->space_ = *space;
     full->session_ = full->cache_->open_session();
     const std::size_t before = resident_bytes();
     for (; full->chains_ < blocks / chain_blocks; ++full->chains_)
-      if (!full->put(Chain(full->digest_, full->chains_, chain_blocks)))
+      if (!full->put(Chain(full->digest_, block_tokens, full->chains_, chain_blocks)))
         return error(StatusCode::internal, "a chain could not be sealed");
-    if (!full->put(Chain(full->digest_, full->next_small_++, blocks % chain_blocks)))
+    if (!full->put(Chain(full->digest_, block_tokens, full->next_small_++, blocks % chain_blocks)))
       return error(StatusCode::internal, "a chain could not be sealed");
     full->grown_bytes_ = resident_bytes() - before;
     return full;
@@ -104,7 +81,7 @@ class FullCache {
 
   // `again`: the same chain as last time, which the processor still has in its caches.
   Status match(bool again) {
-    if (!again) asked_ = std::make_unique<Chain>(digest_, any_chain(), chain_blocks_);
+    if (!again) asked_ = std::make_unique<Chain>(digest_, block_tokens, any_chain(), chain_blocks_);
     storage::MatchResult result;
     const double us =
         microseconds([&] { result = cache_->match(space_, asked_->keys, asked_->tokens); });
@@ -118,7 +95,7 @@ class FullCache {
   Status operate(std::size_t times) {
     std::vector<Chain> fresh, old;
     for (std::size_t i = 0; i < times; ++i) {
-      fresh.emplace_back(digest_, next_small_++, operation_blocks);
+      fresh.emplace_back(digest_, block_tokens, next_small_++, operation_blocks);
       old.push_back(resident_chain());
     }
     const std::uint64_t evicted = cache_->stats().tiers[0].evictions;
@@ -149,17 +126,16 @@ class FullCache {
 
  private:
   FullCache(std::size_t blocks, std::size_t chain_blocks)
-      : blocks_(blocks), chain_blocks_(chain_blocks), digest_(small_space().digest()) {}
+      : blocks_(blocks),
+        chain_blocks_(chain_blocks),
+        digest_(small_space(block_tokens, slot_bytes).digest()) {}
 
   bool put(const Chain& chain) {
     const LeaseId lease = next_lease_++;
     const auto slots = cache_->reserve(session_, lease, space_, chain.keys, 0);
     std::vector<storage::SealRequest> requests;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const auto first = chain.tokens.begin() + static_cast<std::ptrdiff_t>(i * block_tokens);
-      requests.push_back(
-          {slots[i], i == 0 ? digest_ : chain.keys[i - 1], {first, first + block_tokens}, 0});
-    }
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      requests.push_back({slots[i], chain.parent_of(digest_, i), chain.tokens_of(i), 0});
     bool good = slots.size() == chain.keys.size();
     for (const auto outcome : cache_->seal(session_, lease, requests))
       good = good && outcome == storage::SealOutcome::sealed;
@@ -181,7 +157,7 @@ class FullCache {
   // The head of one that has not been evicted. Most are there, since operate() evicts few.
   Chain resident_chain() {
     for (;;) {
-      Chain chain(digest_, any_chain(), operation_blocks);
+      Chain chain(digest_, block_tokens, any_chain(), operation_blocks);
       if (cache_->match(space_, chain.keys, {}).matched_blocks == operation_blocks) return chain;
     }
   }

@@ -11,9 +11,9 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <vector>
 
+#include "bench/chain.h"
 #include "core/bytes.h"
 #include "core/checksum.h"
 #include "core/shared_memory.h"
@@ -36,16 +36,6 @@ constexpr std::size_t chains_read_back = 8;
 constexpr std::size_t index_room_bytes = kib;  // a block
 constexpr std::chrono::seconds io_limit{60};
 
-SpaceDescriptor small_space() {
-  SpaceDescriptor space;
-  space.numerics_id = "bench";
-  space.kv_dtype = "bf16";
-  space.layout_id = "bench";
-  space.block_tokens = restart_block_tokens;
-  space.block_bytes = restart_block_bytes;
-  return space;
-}
-
 DiskOptions disk_options(const std::string& directory, std::size_t blocks) {
   DiskOptions options;
   options.directory = directory;
@@ -57,18 +47,6 @@ DiskOptions disk_options(const std::string& directory, std::size_t blocks) {
       options.file_bytes;
   return options;
 }
-
-struct Chain {
-  std::vector<Token> tokens;
-  std::vector<BlockKey> keys;
-
-  Chain(const BlockKey& space, std::size_t number, std::size_t blocks) {
-    std::mt19937 random(static_cast<unsigned>(number));
-    while (tokens.size() < blocks * restart_block_tokens)
-      tokens.push_back(static_cast<Token>(random() % 128'000));
-    keys = derive_block_keys(space, tokens, restart_block_tokens);
-  }
-};
 
 // What a block holds follows from its key.
 void fill_payload(const BlockKey& key, std::span<std::byte> payload) {
@@ -131,7 +109,7 @@ struct Opened {
 };
 
 std::string read_back(Opened& opened, std::size_t blocks) {
-  const BlockKey digest = small_space().digest();
+  const BlockKey digest = small_space(restart_block_tokens, restart_block_bytes).digest();
   const std::size_t chains = blocks / chain_blocks;
   const std::unique_ptr<std::byte[]> expected(new std::byte[restart_block_bytes]);
   auto arena =
@@ -139,7 +117,8 @@ std::string read_back(Opened& opened, std::size_t blocks) {
                          SharedMapping::Access::read_write);
   if (!arena) return arena.error().message();
   for (std::size_t i = 0; i < std::min(chains, chains_read_back); ++i) {
-    const Chain chain(digest, i * chains / std::min(chains, chains_read_back), chain_blocks);
+    const Chain chain(digest, restart_block_tokens, i * chains / std::min(chains, chains_read_back),
+                      chain_blocks);
     std::optional<std::vector<AcquiredBlock>> got;
     opened.cache->acquire(opened.session, 1 + i, opened.space, chain.keys, {},
                           [&](std::vector<AcquiredBlock> held) { got = std::move(held); });
@@ -193,7 +172,7 @@ StoreReport fill_store(const std::string& directory, std::size_t blocks,
   stop = [store] {};
   Signal signal;
   store->set_notify([&signal] { signal.raise(); });
-  const SpaceDescriptor space = small_space();
+  const SpaceDescriptor space = small_space(restart_block_tokens, restart_block_bytes);
   const BlockKey digest = space.digest();
   store->add_space(space);
 
@@ -215,7 +194,8 @@ StoreReport fill_store(const std::string& directory, std::size_t blocks,
   };
   std::size_t written = 0;
   for (std::size_t number = 0; written < blocks && status.ok(); ++number) {
-    const Chain chain(digest, number, std::min(chain_blocks, blocks - written));
+    const Chain chain(digest, restart_block_tokens, number,
+                      std::min(chain_blocks, blocks - written));
     for (std::size_t i = 0; i < chain.keys.size() && status.ok(); ++i, ++written) {
       // Half of them, so that a group is under way while the next one is made.
       if (idle.empty()) collect(max_writes_waiting / 2);
@@ -228,10 +208,8 @@ StoreReport fill_store(const std::string& directory, std::size_t blocks,
       fill_payload(chain.keys[i], payload);
       request.space = digest;
       request.key = chain.keys[i];
-      request.parent = i == 0 ? digest : chain.keys[i - 1];
-      const auto first =
-          chain.tokens.begin() + static_cast<std::ptrdiff_t>(i * restart_block_tokens);
-      request.tokens.assign(first, first + restart_block_tokens);
+      request.parent = chain.parent_of(digest, i);
+      request.tokens = chain.tokens_of(i);
       request.payload = payload;
       request.payload_checksum = payload_checksum(payload);
       request.recency = number + 1;
@@ -266,7 +244,8 @@ StoreReport open_store_again(const std::string& directory, std::size_t blocks,
   report.grown_bytes = own_bytes() - before;
 
   opened->cache->set_wake([opened = opened.get()] { opened->signal.raise(); });
-  const auto space = opened->cache->open_space(small_space());
+  const auto space =
+      opened->cache->open_space(small_space(restart_block_tokens, restart_block_bytes));
   if (!space) return failed(space.error().message());
   opened->space = *space;
   opened->session = opened->cache->open_session();

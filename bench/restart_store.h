@@ -12,7 +12,7 @@
 namespace terrace::bench {
 
 constexpr std::size_t restart_block_bytes = 4096;
-constexpr std::size_t restart_block_tokens = 32;
+constexpr std::uint32_t restart_block_tokens = 32;
 
 // Sent by a process that then waits to be killed, or ends in order.
 struct StoreReport {
@@ -25,8 +25,8 @@ struct StoreReport {
 enum class End { in_order, killed };
 
 // Calls `work` in a child process, which then ends in order (by what `work` put into `stop`) or is
-// killed, and gives back what it reports. Threads of this process are not in the child: there should
-// be none.
+// killed, and gives back what it reports. Threads of this process are not in the child: there
+// should be none.
 Result<StoreReport> in_child(const std::function<StoreReport(std::function<void()>& stop)>& work,
                              End end);
 

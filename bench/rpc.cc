@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
-#include <random>
 
+#include "bench/chain.h"
 #include "bench/environment.h"
 #include "bench/samples.h"
 #include "client/client.h"
@@ -22,33 +22,10 @@ namespace {
 using Steady = std::chrono::steady_clock;
 
 constexpr std::uint32_t block_tokens = 32;
+constexpr std::uint64_t block_bytes = 64;
 constexpr std::chrono::seconds call_limit{10};
 // A slot is at least a page, however small the block.
 constexpr std::size_t slot_bytes = 4096;
-
-SpaceDescriptor small_space() {
-  SpaceDescriptor space;
-  space.numerics_id = "bench";
-  space.kv_dtype = "bf16";
-  space.layout_id = "bench";
-  space.block_tokens = block_tokens;
-  space.block_bytes = 64;
-  space.label = "terrace-bench rpc";
-  return space;
-}
-
-struct Chain {
-  std::vector<Token> tokens;
-  std::vector<BlockKey> keys;
-};
-
-Chain make_chain(const client::Space& space, std::size_t blocks, std::mt19937& random) {
-  Chain chain;
-  for (std::size_t i = 0; i < blocks * block_tokens; ++i)
-    chain.tokens.push_back(static_cast<Token>(random() % 50'000));
-  chain.keys = derive_block_keys(space.digest(), chain.tokens, block_tokens);
-  return chain;
-}
 
 Status seal_chain(client::Space& space, const Chain& chain) {
   const client::LeaseId lease = space.new_lease();
@@ -56,12 +33,8 @@ Status seal_chain(client::Space& space, const Chain& chain) {
   if (!slots) return slots.error();
   if (slots->size() != chain.keys.size()) return Status(StatusCode::no_space, "the arena is full");
   std::vector<client::SealBlock> blocks;
-  BlockKey parent = space.digest();
-  for (std::size_t i = 0; i < slots->size(); ++i) {
-    const auto first = chain.tokens.begin() + static_cast<std::ptrdiff_t>(i * block_tokens);
-    blocks.push_back({(*slots)[i], parent, {first, first + block_tokens}});
-    parent = chain.keys[i];
-  }
+  for (std::size_t i = 0; i < slots->size(); ++i)
+    blocks.push_back({(*slots)[i], chain.parent_of(space.digest(), i), chain.tokens_of(i)});
   space.seal(lease, std::move(blocks));
   space.release(lease);
   return space.flush(Steady::now() + call_limit);
@@ -83,16 +56,17 @@ Result<Figures> measure(const RpcOptions& options, std::size_t catalog_blocks,
   if (Status status = daemon.start(); !status.ok()) return error(status);
   const auto client =
       client::Client::start({.socket_path = daemon.socket_path(), .client_name = "terrace-bench"});
-  const auto space = client->open_space(small_space());
+  const auto space = client->open_space(small_space(block_tokens, block_bytes));
   if (Status status = client->wait_connected(Steady::now() + call_limit); !status.ok())
     return error(status);
 
-  std::mt19937 random(7);
-  const Chain asked = make_chain(*space, options.match_blocks, random);
+  std::uint64_t chains = 0;
+  const Chain asked(space->digest(), block_tokens, chains++, options.match_blocks);
   if (Status status = seal_chain(*space, asked); !status.ok()) return error(status);
   for (std::size_t blocks = options.match_blocks; blocks < catalog_blocks;
        blocks += options.match_blocks)
-    if (Status status = seal_chain(*space, make_chain(*space, options.match_blocks, random));
+    if (Status status = seal_chain(
+            *space, Chain(space->digest(), block_tokens, chains++, options.match_blocks));
         !status.ok())
       return error(status);
 
