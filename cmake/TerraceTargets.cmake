@@ -31,6 +31,13 @@ function(terrace_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  # A test's own code is long and runs briefly: what is optimized is what it tests. Sanitizers make
+  # the optimizer take several times as long.
+  if(TERRACE_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)
+  elseif(CMAKE_BUILD_TYPE STREQUAL "Dev")
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
