@@ -97,6 +97,23 @@ std::uint64_t copy_with_checksum(std::byte* to, std::span<const std::byte> from)
   return hasher.finish();
 }
 
+GrowingChecksum::GrowingChecksum(std::span<const std::byte> payload) : payload_(payload) {
+  pieces_.reserve((payload.size() + checksum_piece_bytes - 1) / checksum_piece_bytes);
+}
+
+void GrowingChecksum::advance(std::size_t bytes) {
+  for (std::size_t at = pieces_.size() * checksum_piece_bytes; at + checksum_piece_bytes <= bytes;
+       at += checksum_piece_bytes)
+    pieces_.push_back(xxh3(payload_.subspan(at, checksum_piece_bytes)));
+}
+
+std::uint64_t GrowingChecksum::finish() {
+  advance(payload_.size());
+  const std::size_t hashed = pieces_.size() * checksum_piece_bytes;
+  if (hashed < payload_.size()) pieces_.push_back(xxh3(payload_.subspan(hashed)));
+  return xxh3(std::as_bytes(std::span(pieces_)));
+}
+
 std::uint64_t xxh3(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }

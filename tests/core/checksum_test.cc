@@ -36,6 +36,24 @@ TEST(PayloadChecksum, SeesEveryFlippedBit) {
   }
 }
 
+TEST(GrowingChecksum, IsThatOfTheWholeHoweverItGrew) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, checksum_piece_bytes,
+                                 checksum_piece_bytes * 3, checksum_piece_bytes * 3 + 5}) {
+    const auto whole = pattern(size);
+    for (const std::size_t step : {std::size_t{1000}, checksum_piece_bytes, std::size_t{50'000}}) {
+      std::vector<std::byte> growing(size);
+      GrowingChecksum checksum(growing);
+      for (std::size_t at = 0; at < size;) {
+        const std::size_t bytes = std::min(step, size - at);
+        std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(at), bytes,
+                    growing.begin() + static_cast<std::ptrdiff_t>(at));
+        checksum.advance(at += bytes);
+      }
+      EXPECT_EQ(checksum.finish(), payload_checksum(whole)) << size << " by " << step;
+    }
+  }
+}
+
 // Sizes on both sides of where copies go past the caches, aligned and not.
 TEST(CopyWithChecksum, CopiesAndAgrees) {
   for (const std::size_t size :
