@@ -1,0 +1,104 @@
+// One server: its connections, what waits for them, and whether it is asked at all.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "storage/redis/breaker.h"
+#include "storage/redis/command.h"
+#include "storage/redis/connection.h"
+#include "storage/redis/environment.h"
+
+namespace terrace::storage::redis {
+
+// What a connection may have under way of values before it is given more: of large ones one at a
+// time, of small ones enough to hide the round trip.
+constexpr std::uint64_t connection_window_bytes = mib;
+
+class Server final : Connection::Owner {
+ public:
+  // These may queue commands, at this server too, and say what they learned of it; no more.
+  class Owner {
+   public:
+    virtual void replied(Server& server, Command& command, Reply reply) = 0;
+    virtual void received(Server& server, Command& command, Result<std::uint64_t> outcome) = 0;
+    virtual void spoiled(Command& command) = 0;
+    // The server will not answer this command; `why` says what became of it. It may be asked again,
+    // here or elsewhere, where that is of use.
+    virtual void lost(Server& server, std::unique_ptr<Command> command, const Status& why) = 0;
+    // The breaker opened, or closed again; for the former, why.
+    virtual void breaker_opened(Server& server, const std::string& why) = 0;
+    virtual void breaker_closed(Server& server) = 0;
+    // The command that asks whether the server is well.
+    virtual std::unique_ptr<Command> make_probe(const Server& server) = 0;
+    // Looks the server's name up; the answer comes to resolved().
+    virtual void resolve(const RedisEndpoint& endpoint) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  Server(Environment& environment, const RedisEndpoint& endpoint, Owner& owner, std::uint64_t seed);
+
+  const RedisEndpoint& endpoint() const { return endpoint_; }
+  Breaker breaker() const { return breaker_.state(); }
+  bool asked() const { return breaker_.closed(); }
+  bool idle() const;
+
+  // Queues a command. Only while asked().
+  void enqueue(std::unique_ptr<Command> command);
+  // Connects where it is time to, sends what may be sent, closes what takes too long.
+  void run(std::int64_t now_ns);
+  std::int64_t due_ns() const;
+  bool has_more() const;
+
+  void resolved(Result<SocketAddress> address);
+  // A request was not answered in time. Counts as a failure if that is due to the server.
+  void timed_out(const Task& task);
+  // It says that it answers nothing for now.
+  void not_ready(const std::string& why);
+  // It takes no writes for a while, and this is what they are told.
+  void pause_writes(Status why);
+  // ok unless writes are paused.
+  Status writes_paused(std::int64_t now_ns) const;
+
+ private:
+  void ready(Connection& connection) override;
+  void replied(Command& command, Reply reply) override;
+  void received(Command& command, Result<std::uint64_t> outcome) override;
+  void spoiled(Command& command) override { owner_.spoiled(command); }
+  void closed(Connection& connection, const Status& why, bool at_fault,
+              std::deque<std::unique_ptr<Command>> commands, std::size_t sent) override;
+
+  void fail(const std::string& why);
+  void opened(const std::string& why);
+  void answered();
+  void connect(Connection& connection);
+  void connect_due(std::int64_t now_ns);
+  void dispatch();
+  Connection& small() { return *connections_.front(); }
+  const Connection& small() const { return *connections_.front(); }
+
+  Environment& environment_;
+  const RedisEndpoint endpoint_;
+  Owner& owner_;
+  CircuitBreaker breaker_;
+  Backoff reconnect_;
+  std::int64_t connect_at_ns_ = 0;
+  bool resolving_ = false, ever_ready_ = false;
+  bool hang_up_ = false;  // the breaker opened: nothing is expected from these connections
+  bool probing_ = false;  // half open, and the probe was sent
+  std::optional<SocketAddress> address_;
+  std::int64_t writes_paused_until_ns_ = 0;
+  Status writes_paused_why_;
+
+  // The first is for small commands, which so never wait for large values.
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::deque<std::unique_ptr<Command>> small_queue_, value_queue_;
+};
+
+}  // namespace terrace::storage::redis
