@@ -40,7 +40,8 @@ class RegisteredMemory final : public DeviceMemory {
 Result<std::unique_ptr<TieredCache>> TieredCache::create(const CacheOptions& options,
                                                          Accelerator& accelerator,
                                                          std::unique_ptr<DiskTier> disk,
-                                                         const Clock& clock) {
+                                                         const Clock& clock,
+                                                         std::unique_ptr<RemoteTier> remote) {
   std::unique_ptr<TieredCache> cache(new TieredCache());
   Accelerator* used = &accelerator;
   if (!accelerator.host_accessible()) {
@@ -68,7 +69,7 @@ Result<std::unique_ptr<TieredCache>> TieredCache::create(const CacheOptions& opt
     if (cache->host_registration_.ok())
       host = std::make_unique<RegisteredMemory>(std::move(host), *used);
   }
-  cache->impl_ = std::make_unique<Impl>(options, *used, std::move(disk), clock,
+  cache->impl_ = std::make_unique<Impl>(options, *used, std::move(disk), std::move(remote), clock,
                                         std::make_unique<NoMemory>(), std::move(host));
   if (device)
     if (Status status = cache->attach_device(std::move(device)); !status.ok())
@@ -93,7 +94,7 @@ void TieredCache::set_wake(std::function<void()> wake) { impl_->set_wake(std::mo
 void TieredCache::run_completions() { impl_->run_completions(); }
 void TieredCache::tick() { impl_->tick(); }
 std::optional<std::int64_t> TieredCache::next_deadline_ns() const {
-  return impl_->flights().next_limit_ns();
+  return impl_->next_deadline_ns();
 }
 void TieredCache::run_deadlines() { impl_->run_deadlines(); }
 
@@ -119,6 +120,12 @@ void TieredCache::end_session(SessionId session) { impl_->end_session(session); 
 MatchResult TieredCache::match(SpaceId space, std::span<const BlockKey> keys,
                                std::span<const Token> tokens) const {
   return impl_->match(space, keys, tokens);
+}
+
+void TieredCache::look_up(SpaceId space, std::span<const BlockKey> keys,
+                          std::span<const Token> tokens, std::int64_t deadline_ns,
+                          std::function<void()> done) {
+  impl_->look_up(space, keys, tokens, deadline_ns, std::move(done));
 }
 
 void TieredCache::acquire(SessionId session, LeaseId lease, SpaceId space,

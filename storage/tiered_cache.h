@@ -30,6 +30,7 @@
 #include "storage/disk/disk_tier.h"
 #include "storage/ids.h"
 #include "storage/policy/eviction_order.h"
+#include "storage/redis/remote_tier.h"
 
 namespace terrace::storage {
 
@@ -69,6 +70,9 @@ struct CacheOptions {
   double clean_fraction = 0.1;
   WritePolicy host_write = WritePolicy::on_evict;
   WritePolicy disk_write = WritePolicy::behind;
+  // For the tier that other hosts share: as far as it keeps up, whatever the policy. on_evict:
+  // ahead of the eviction from the lowest tier in memory.
+  WritePolicy redis_write = WritePolicy::on_second_use;
   // What may be written to disk in an hour and in a day of UTC before `behind` acts as
   // on_second_use; 0: no limit. What is used twice is written whatever was spent, and counts.
   std::uint64_t write_behind_hour_bytes = 0;
@@ -102,6 +106,9 @@ struct AcquireOptions {
   // all. Each is taken as it is sealed. The wait ends early when nobody else computes the next one
   // any more (its reservation was released or abandoned).
   std::uint32_t wait_ms = 0;
+  // Until when loads from Redis are waited for, on the clock's monotonic time: the run ends before
+  // the first that has not come by then. 0: a second.
+  std::int64_t remote_deadline_ns = 0;
 };
 
 struct AcquiredBlock {
@@ -145,7 +152,21 @@ struct PinInfo {
   bool whole = false;        // all of them are in some tier
 };
 
+// The tier that other hosts share, beside its TierStats.
+struct RemoteStats {
+  RemoteUsage usage;
+  std::uint64_t lookups = 0;         // questions which of some keys are there
+  std::uint64_t shared_lookups = 0;  // that found the same question under way already
+  std::uint64_t late_lookups = 0;    // not answered in time
+  std::uint64_t lookups_in_flight = 0, reads_in_flight = 0, writes_in_flight = 0;
+  std::uint64_t cut_loads = 0;         // acquires that went on without what came too late
+  std::uint64_t queued_prefixes = 0;   // to be written
+  std::uint64_t dropped_prefixes = 0;  // from a full queue
+  std::uint64_t already_there = 0;     // blocks that others had written before
+};
+
 struct TierStats {
+  // Of Redis: no bytes, and the blocks that are believed to be there.
   std::uint64_t capacity_bytes = 0, used_bytes = 0, blocks = 0;
   std::uint64_t hits = 0;    // blocks acquired that match found here
   std::uint64_t misses = 0;  // blocks acquired, or found missing by a reserve, that were not here,
@@ -169,7 +190,7 @@ struct CacheStats {
   // Slots that nobody may use now: reserved by abandoned sessions, or did not verify and somebody
   // could still touch them.
   std::uint64_t quarantined_slots = 0;
-  // Blocks without any copy that are known because of their descendants.
+  // Blocks without any copy on this host that are known because of their descendants here.
   std::uint64_t holes = 0;
   // Blocks in the catalog, holes included, and the memory that it really takes for them: blocks,
   // their tokens and the index, without the slots of copies in memory. Of that, the tokens.
@@ -186,6 +207,7 @@ struct CacheStats {
   std::vector<TenantStats> tenants;  // none if nobody has a quota
   // What was written to disk in this hour and this day of UTC.
   std::uint64_t disk_hour_bytes = 0, disk_day_bytes = 0;
+  std::optional<RemoteStats> remote;  // if there is such a tier
 };
 
 struct BlockInfo {
@@ -205,14 +227,16 @@ struct BlockPage {
 
 class TieredCache {
  public:
-  // `disk` may be null: no disk tier. The accelerator and the clock must outlive the cache. Blocks
+  // `disk` may be null: no disk tier; so may `remote`: no tier that other hosts share. The
+  // accelerator and the clock must outlive the cache. Blocks
   // that the disk recovered are known at once. no_space, invalid_argument or io_error if the arenas
   // cannot be had. Device memory that the CPU cannot access is as good as any: what goes between it
   // and the disk passes through buffers in host memory.
   static Result<std::unique_ptr<TieredCache>> create(const CacheOptions& options,
                                                      Accelerator& accelerator,
                                                      std::unique_ptr<DiskTier> disk,
-                                                     const Clock& clock);
+                                                     const Clock& clock,
+                                                     std::unique_ptr<RemoteTier> remote = nullptr);
   ~TieredCache();
 
   // Gives the cache the device tier that it was created without: memory from the accelerator's
@@ -228,8 +252,8 @@ class TieredCache {
   void run_completions();
   // Work by time: demotion ahead of need, recency to disk. Call every 100 ms or so.
   void tick();
-  // When the next wait of an acquire ends, on the clock's monotonic time; nothing if none waits.
-  // Call run_deadlines() then: sooner does nothing, later makes that acquire late.
+  // When the next wait of an acquire or a look_up ends, on the clock's monotonic time; nothing if
+  // none waits. Call run_deadlines() then: sooner does nothing, later makes that one late.
   std::optional<std::int64_t> next_deadline_ns() const;
   void run_deadlines();
 
@@ -251,6 +275,14 @@ class TieredCache {
   // first missing block are read) and may be empty.
   MatchResult match(SpaceId space, std::span<const BlockKey> keys,
                     std::span<const Token> tokens) const;
+
+  // Asks the tier that other hosts share what it has of `keys` behind those that are kept here, in
+  // one round trip, so that a match finds that, too, for a while. `tokens` are those of the keys:
+  // no key is believed without. `done` is called once, on the deciding thread: before look_up()
+  // returns where there is nothing to ask or nobody to be asked, by `deadline_ns` (on the clock's
+  // monotonic time) where run_deadlines() is called in time.
+  void look_up(SpaceId space, std::span<const BlockKey> keys, std::span<const Token> tokens,
+               std::int64_t deadline_ns, std::function<void()> done);
 
   // Holds the leading run of `keys` for `lease` (made if new) and promotes what is lower. This is a
   // use: it counts, and moves blocks to the recent end. Unknown sessions and spaces get nothing.
@@ -297,12 +329,14 @@ class TieredCache {
   // reserved or sealed; then it is empty and usable. What a lease holds stays its own until it is
   // released. `done` is called when it is durable, or with the disk's error if that cannot be said;
   // with not_found, at once, if there is no such space. A crash in between: the next start goes on.
+  // Of Redis goes what this cache believes to be there, if it can be reached now; whatever else it
+  // has of the space ends with its time to live, and is found by whoever asks until then.
   std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
 
   // Writes what only device and host hold to disk, but for what the write policy declines, the most
   // recently used prefixes first and of each its head first, and calls `done` when it is durable. A
   // disk that keeps failing is tried again and again: the caller has a deadline and stops waiting.
-  // No new blocks are accepted from then on.
+  // No new blocks are accepted from then on, and Redis is neither waited for nor given anything.
   void drain(std::function<void()> done);
   // Blocks that drain() still has to write.
   std::size_t drain_blocks_left() const;

@@ -16,6 +16,7 @@ std::size_t TieredCache::Impl::worthwhile_run(const SpaceEntry& space, std::span
   const std::int64_t now_ns = clock_.monotonic_ns();
   const double host_ns = host_rate_.estimate_ns(now_ns, space.descriptor.block_bytes);
   const double disk_ns = disk_rate_.estimate_ns(now_ns, space.descriptor.block_bytes);
+  const double redis_ns = redis_rate_.estimate_ns(now_ns, space.descriptor.block_bytes);
   double gain_ns = 0, best_ns = 0;
   std::size_t best = 0;
   for (std::size_t i = 0; i < run.size(); ++i) {
@@ -24,6 +25,7 @@ std::size_t TieredCache::Impl::worthwhile_run(const SpaceEntry& space, std::span
     const Tier tier = run[i]->highest_tier();
     if (tier == Tier::host) gain_ns -= host_ns;
     if (tier == Tier::disk) gain_ns -= disk_ns;
+    if (tier == Tier::redis) gain_ns -= redis_ns;
     if (gain_ns > best_ns) {
       best_ns = gain_ns;
       best = i + 1;
@@ -55,8 +57,9 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
   }
   std::vector<Block*> run;
   catalog_.index().find(keys, run);
+  const bool remote = remote_usable();
   const auto absent = std::ranges::find_if(run, [&](const Block* block) {
-    return !block || block->space != space_id || !block->present();
+    return !block || block->space != space_id || !obtainable(*block, remote);
   });
   run.erase(absent, run.end());
 
@@ -66,6 +69,9 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
   acquisition.lease = lease_id;
   acquisition.space = space_id;
   acquisition.prefill_tokens_per_second = options.prefill_tokens_per_second;
+  acquisition.remote_limit_ns = options.remote_deadline_ns != 0
+                                    ? options.remote_deadline_ns
+                                    : clock_.monotonic_ns() + default_remote_load_ns;
   acquisition.done = std::move(done);
   lease_of(session, lease_id).acquisitions.push_back(id);
   const bool all_there = run.size() == keys.size();
@@ -125,6 +131,7 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
     const bool check = slot.state == SlotState::copy && needs_check(slot, acquisition.session);
     const bool wait = slot.state == SlotState::loading || check;
     if (wait) {
+      if (is_fetching(*run[i])) limit_remote(id, acquisition);
       ++acquisition.waiting;
       slot.waiters.push_back({id, static_cast<std::uint32_t>(acquisition.slots.size())});
       if (check && !slot.verifying) to_check.push_back(&slot);
@@ -185,20 +192,26 @@ void TieredCache::Impl::deliver_finished() {
         acquisition.slots, [](const Slot* slot) { return slot->state != SlotState::copy; });
     for (auto at = wrong; at != acquisition.slots.end(); ++at) unhold(**at);
     acquisition.slots.erase(wrong, acquisition.slots.end());
+    share_used(acquisition);
     std::vector<AcquiredBlock> blocks;
     blocks.reserve(acquisition.slots.size());
     for (std::size_t at = 0; at < acquisition.slots.size(); ++at) {
-      lease.slots.push_back(acquisition.slots[at]);
+      Slot& slot = *acquisition.slots[at];
+      lease.slots.push_back(&slot);
       const Tier from = acquisition.from[at];
-      blocks.push_back({acquisition.slots[at]->offset, from});
+      blocks.push_back({slot.offset, from});
       ++counters(from).hits;
       for (const Tier tier : tiers_here_)
         if (tier < from) ++counters(tier).misses;
+      // What Redis had was used once, as far as this host knows.
+      if (from == Tier::redis && !slot.block->disk_declined && !draining_)
+        admit(*slot.block, false);
     }
     acquisition.done(std::move(blocks));
   }
   finished_.clear();
   delivering_ = false;
+  pump_shares();
 }
 
 }  // namespace terrace::storage

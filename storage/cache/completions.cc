@@ -6,11 +6,13 @@
 namespace terrace::storage {
 
 TieredCache::Impl::Impl(const CacheOptions& options, Accelerator& accelerator,
-                        std::unique_ptr<DiskTier> disk, const Clock& clock,
-                        std::unique_ptr<DeviceMemory> device, std::unique_ptr<DeviceMemory> host)
+                        std::unique_ptr<DiskTier> disk, std::unique_ptr<RemoteTier> remote,
+                        const Clock& clock, std::unique_ptr<DeviceMemory> device,
+                        std::unique_ptr<DeviceMemory> host)
     : options_(options),
       accelerator_(accelerator),
       disk_(std::move(disk)),
+      remote_(std::move(remote)),
       clock_(clock),
       device_(Tier::device, std::move(device), options.slab_bytes, catalog_.slots()),
       reuse_(make_reuse_tracker(options.eviction)),
@@ -28,12 +30,14 @@ TieredCache::Impl::Impl(const CacheOptions& options, Accelerator& accelerator,
   };
   accelerator_.set_notify(notify);
   if (disk_) disk_->set_notify(notify);
+  if (remote_) remote_->set_notify(notify);
 }
 
 TieredCache::Impl::~Impl() {
   set_wake(nullptr);
   // Engines let go of the arenas before the arenas go.
   disk_.reset();
+  remote_.reset();
   accelerator_.set_notify(nullptr);
   accelerator_.synchronize();
   accelerator_.take_completions(copy_completions_);
@@ -82,13 +86,12 @@ void TieredCache::Impl::run_completions() {
         case Operation::Kind::drop_flush:
           finish_drop_flush(completion.ticket, completion.status);
           break;
-        case Operation::Kind::verify:
-        case Operation::Kind::demote:
-        case Operation::Kind::move:
+        default:
           break;
       }
     }
   }
+  if (remote_) run_remote_completions();
   copy_completions_.clear();
   accelerator_.take_completions(copy_completions_);
   for (const CopyCompletion& completion : copy_completions_) {
@@ -108,9 +111,7 @@ void TieredCache::Impl::run_completions() {
       case Operation::Kind::move:
         finish_move(operation, completion.status, completion.checksum);
         break;
-      case Operation::Kind::write:
-      case Operation::Kind::flush:
-      case Operation::Kind::drop_flush:
+      default:
         break;
     }
   }
@@ -119,7 +120,23 @@ void TieredCache::Impl::run_completions() {
   continue_drops();
   copy_ahead();
   pump_writes();
+  pump_shares();
+  tell_lookups();
   // A flush that failed is asked for again by tick(), not at once.
+}
+
+void TieredCache::Impl::run_remote_completions() {
+  remote_completions_.clear();
+  remote_->take_completions(remote_completions_);
+  for (const RemoteCompletion& completion : remote_completions_) {
+    const auto node = operations_.extract(completion.ticket);
+    if (node.empty())
+      finish_lookup(completion.ticket, completion);
+    else if (node.mapped().kind == Operation::Kind::fetch)
+      finish_fetch(node.mapped(), completion);
+    else
+      finish_share(node.mapped(), completion);
+  }
 }
 
 void TieredCache::Impl::tick() {
@@ -128,6 +145,8 @@ void TieredCache::Impl::tick() {
   continue_drops();
   copy_ahead();
   pump_writes();
+  forget_old_remote_blocks();
+  pump_shares();
   evict_disk_ahead();
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (now_ns - recency_flushed_ns_ >= recency_flush_ns) {

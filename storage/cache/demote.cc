@@ -78,7 +78,9 @@ void TieredCache::Impl::clear_the_way(Tier tier) {
 
 void TieredCache::Impl::copy_ahead(const Choice& choice) {
   if (host_) demote_ahead(choice);
-  if (disk_) write_ahead(host_ ? *host_ : device_, choice);
+  ArenaTier& lowest = host_ ? *host_ : device_;
+  if (disk_) write_ahead(lowest, choice);
+  if (remote_ && options_.redis_write == WritePolicy::on_evict) share_ahead(lowest, choice);
 }
 
 void TieredCache::Impl::copy_sealed_to_host() {

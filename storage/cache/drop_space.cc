@@ -46,8 +46,14 @@ void TieredCache::Impl::continue_drops() {
     if (block.space == drop.space) keys.push_back(block.key);
     return true;
   });
-  for (const BlockKey& key : keys)
-    if (Block* block = catalog_.find(key)) strip(*block);
+  std::vector<BlockKey> remote;
+  for (const BlockKey& key : keys) {
+    Block* const block = catalog_.find(key);
+    if (!block) continue;
+    if (block->in_redis() && !is_fetching(*block)) remote.push_back(key);
+    strip(*block);
+  }
+  if (!remote.empty()) remote_->erase(space.digest, remote);
   if (space.blocks == 0) return finish_drop();
   if (at_end) {
     drop.cursor = {};  // what is left is at work: its completion brings the next turn
@@ -59,6 +65,10 @@ void TieredCache::Impl::continue_drops() {
 
 void TieredCache::Impl::strip(Block& block) {
   Slot* const slots[] = {block.device, block.host};
+  if (block.in_redis() && !is_fetching(block)) {
+    if (!block.occupies_local()) return set_redis(block, RedisCopy::none);  // the end of the block
+    count_redis(block, RedisCopy::none);
+  }
   if (block.on_disk() && block.disk_reads == 0) {
     disk_->erase(block.key);
     set_disk(block, DiskCopy::none, 0);  // the end of the block, unless it has a slot

@@ -1,15 +1,17 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
 // roles in a file each: match.cc, leases.cc, pins.cc, acquire.cc, single_flight.cc, load.cc,
-// seal.cc, evict.cc, write_behind.cc, demote.cc, recover.cc, drain.cc, report.cc, completions.cc,
-// invariants.cc.
+// seal.cc, evict.cc, write_behind.cc, demote.cc, remote_lookup.cc, remote_load.cc, remote_write.cc,
+// recover.cc, drain.cc, report.cc, completions.cc, invariants.cc.
 #pragma once
 
 #include <array>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,6 +22,7 @@
 #include "storage/cache/flights.h"
 #include "storage/cache/load_rate.h"
 #include "storage/cache/pin_table.h"
+#include "storage/cache/recent_keys.h"
 #include "storage/cache/tenants.h"
 #include "storage/cache/write_budget.h"
 #include "storage/catalog/catalog.h"
@@ -61,13 +64,34 @@ constexpr const char* drop_note_prefix = "drop/";
 constexpr std::size_t max_pins = 1024;
 constexpr double max_pinned_arena_fraction = 0.5;
 constexpr const char* pin_note_prefix = "pin/";
+// Questions to Redis under way, those of shares included, and the keys of one.
+constexpr std::size_t max_lookups_in_flight = 64;
+constexpr std::size_t max_keys_a_lookup = 4096;
+// Blocks that are known only because Redis was said to have them, and for how long after it was
+// asked.
+constexpr std::size_t max_remote_only_blocks = 16384;
+constexpr std::int64_t remote_belief_ns = 10'000'000'000;
+// How long a load from Redis may take where an acquire does not say.
+constexpr std::int64_t default_remote_load_ns = 1'000'000'000;
+// Prefixes waiting to be given to Redis: beyond it the oldest are forgotten until their next use.
+constexpr std::size_t max_queued_shares = 4096;
+constexpr std::size_t max_remote_writes_in_flight = 64;
+constexpr std::uint64_t max_remote_write_bytes_in_flight = 32ull << 20;
+constexpr std::int64_t share_lookup_ns = 1'000'000'000;
+// Holes in what Redis has of a prefix that are looked for before all behind the last is written.
+constexpr std::size_t max_asks_a_share = 8;
+// What is used is looked for in Redis anew after so long, one prefix at a time, not more often than
+// this.
+constexpr std::int64_t share_recheck_ns = 60'000'000'000;
+constexpr std::int64_t share_recheck_pause_ns = 50'000'000;
+constexpr std::size_t max_rechecked_prefixes = 4096;
 // The name of the DiskNote that keeps what was spent of the budget of writes.
 constexpr const char* write_budget_note = "write_budget";
 
 class TieredCache::Impl {
  public:
   Impl(const CacheOptions& options, Accelerator& accelerator, std::unique_ptr<DiskTier> disk,
-       const Clock& clock, std::unique_ptr<DeviceMemory> device,
+       std::unique_ptr<RemoteTier> remote, const Clock& clock, std::unique_ptr<DeviceMemory> device,
        std::unique_ptr<DeviceMemory> host);
   ~Impl();
   Impl(const Impl&) = delete;
@@ -76,12 +100,18 @@ class TieredCache::Impl {
   // recover.cc
   Status attach_device(std::unique_ptr<DeviceMemory> memory);
   void recover();
+  void recover_from_disk();
   void adopt_recovered_blocks(std::span<const DiskNote> cut_drops);
   Result<SpaceId> open_space(const SpaceDescriptor& descriptor);
 
   // match.cc
   MatchResult match(SpaceId space, std::span<const BlockKey> keys,
                     std::span<const Token> tokens) const;
+
+  // remote_lookup.cc
+  void look_up(SpaceId space, std::span<const BlockKey> keys, std::span<const Token> tokens,
+               std::int64_t deadline_ns, std::function<void()> done);
+  std::optional<std::int64_t> next_deadline_ns() const;
 
   // leases.cc
   SessionId open_session();
@@ -99,7 +129,6 @@ class TieredCache::Impl {
   std::optional<std::vector<SlotOffset>> claim(SessionId session, LeaseId lease, SpaceId space,
                                                std::span<const BlockKey> keys, std::size_t unnamed);
   void run_deadlines();
-  const Flights& flights() const { return flights_; }
 
   // seal.cc
   std::vector<SealOutcome> seal(SessionId session, LeaseId lease,
@@ -144,6 +173,8 @@ class TieredCache::Impl {
       flush,
       drop_flush,  // after a drop
       move,        // from `slot` to `other`, in the same arena
+      fetch,       // into `slot` from Redis, on the way to `other` if there is one
+      share,       // of `slot` to Redis
     };
     Kind kind = Kind::flush;
     Block* block = nullptr;
@@ -176,10 +207,37 @@ class TieredCache::Impl {
     std::vector<BlockKey> awaited;
     std::size_t next_awaited = 0;
     std::int64_t wait_limit_ns = 0;
+    std::int64_t remote_limit_ns = 0;  // for loads from Redis
     double prefill_tokens_per_second = 0;
     AcquireCallback done;
 
     bool finished() const { return waiting == 0 && !awaits; }
+  };
+
+  // What Redis is asked.
+  struct RemoteQuestion {
+    SpaceId space = 0;
+    BlockKey parent;  // of the first key
+    std::vector<BlockKey> keys;
+    std::vector<Token> tokens;  // of these keys
+    std::int64_t deadline_ns = 0;
+    std::vector<std::function<void()>> waiting;
+    bool of_share = false;  // nobody waits for it but the share
+  };
+
+  struct QueuedShare {
+    BlockKey tail;
+    bool whole = false;  // also what is believed to be there is asked for
+  };
+  // A prefix that is given to Redis.
+  struct Share {
+    SpaceId space = 0;
+    QueuedShare queued;
+    std::vector<BlockKey> keys;
+    Ticket asked = 0;       // the question under way
+    std::size_t known = 0;  // of how many keys it is known whether they are there
+    std::size_t asks = 0;
+    std::size_t next = 0;  // the first that may have to be written
   };
 
   // Wakes the deciding thread from any other. Shared with the engines' notifications, which may
@@ -206,8 +264,9 @@ class TieredCache::Impl {
   // residency.cc: every change of where a block is goes through these.
   void refresh(Block& block) { candidates_.refresh(block, space_of(block).shelf); }
   // A new entry of the catalog, a hole until it gets its copy. Null if the catalog takes no more.
+  // `remote_tail`: only Redis is said to have it.
   Block* add_block(SpaceEntry& space, Block* parent, const BlockKey& key,
-                   std::span<const Token> tokens);
+                   std::span<const Token> tokens, bool remote_tail = false);
   // `last`: as far as is known, the lease uses no block below it.
   void touch(Block& block, std::uint64_t recency, Lease& lease, bool last);
   // A lease stands for one request of inference: all that it uses counts as one use.
@@ -225,9 +284,15 @@ class TieredCache::Impl {
   void recover_disk_copy(Block& block, std::uint64_t disk_bytes);
   void count_copy(Block& block, Tier tier, bool is_there);  // in device or host
   void count_child(const Block& block, Tier tier, int change);
-  // Ends a change that began when the block was present or not: counts holes, and removes the block
-  // if nothing of it is left, and holes above it that nothing needs any more.
-  void settle(Block& block, bool was_present);
+  void set_redis(Block& block, RedisCopy copy);
+  void count_redis(Block& block, RedisCopy copy);
+  // Where the block has lost its last copy here: it is asked for anew when it is wanted again.
+  void leave_to_remote(Block& block);
+  // The block is kept here: it, and what is above it, is more than what Redis is said to have.
+  void end_remote_tail(Block& block);
+  // Ends a change that began when the block was a hole or not: counts holes, and removes the block
+  // if nothing of it is left, and those above it that nothing needs any more.
+  void settle(Block& block, bool was_hole);
   // The slot's bytes do not verify: its block loses this copy, and the slot is kept away until
   // nobody can touch it any more.
   void quarantine(Slot& slot);
@@ -289,6 +354,52 @@ class TieredCache::Impl {
   void finish_check(const Operation& operation, const Status& status, std::uint64_t checksum);
   void fail_load(Slot& slot);
 
+  void run_remote_completions();
+
+  // remote_lookup.cc
+  bool remote_usable() const;
+  // Whether it can be had now.
+  bool obtainable(const Block& block, bool remote) const {
+    return block.kept() || (remote && block.in_redis());
+  }
+  Ticket ask(RemoteQuestion question);
+  void finish_lookup(Ticket ticket, const RemoteCompletion& completion);
+  // That the leading `present` keys are there.
+  void believe(const RemoteQuestion& question, std::size_t present);
+  void forget_remote(const BlockKey& key);
+  void forget_old_remote_blocks();
+  void end_late_lookups();
+  void tell_lookups();
+
+  // remote_load.cc
+  // Whether its device slot waits for Redis.
+  bool is_fetching(const Block& block) const;
+  void start_fetch(Slot& slot);
+  void finish_fetch(const Operation& operation, const RemoteCompletion& completion);
+  // The block has come about otherwise; what is still written to the slot is nothing any more.
+  void give_up_fetch(Slot& slot);
+  // An acquisition waits for Redis from now on, and does so until its limit.
+  void limit_remote(std::uint64_t id, const Acquisition& acquisition);
+  void cut_late_loads();
+
+  // remote_write.cc
+  void queue_share(const Block& tail, bool whole);
+  void share_used(const Acquisition& used);
+  // What leaves next from the lowest tier in memory.
+  void share_ahead(const ArenaTier& arena, const Choice& choice);
+  // The copy that the CPU can send, if there is one.
+  Slot* share_source(const Block& block);
+  void pump_shares();
+  bool begin_share();
+  void ask_for_share();
+  void finish_share_lookup(const RemoteCompletion& completion);
+  bool continue_share();
+  void start_share(Block& block, Slot& source);
+  void finish_share(const Operation& operation, const RemoteCompletion& completion);
+  // Tries again later.
+  void put_off_shares();
+  void stop_sharing();
+
   // write_behind.cc
   // `known_reachable` saves the walk to the first block that reachability costs while there are
   // holes.
@@ -298,9 +409,10 @@ class TieredCache::Impl {
   std::uint64_t write_bytes(const Block& block) const {
     return space_of(block).slot_bytes + record_header_bytes;
   }
-  // Decides what becomes of a block that was just sealed: a copy below at once, when it leaves, or
-  // when it is used again.
-  void admit_sealed(Block& block);
+  // Decides what becomes of a block that was just sealed, or came from Redis: a copy below at once,
+  // when it leaves, or when it is used again.
+  // `closes_a_hole`: what is below it is there already.
+  void admit(Block& block, bool closes_a_hole);
   bool may_write_behind(const Block& block) const;
   void save_write_budget();
   void pump_writes();
@@ -360,6 +472,7 @@ class TieredCache::Impl {
   CacheOptions options_;
   Accelerator& accelerator_;
   std::unique_ptr<DiskTier> disk_;
+  std::unique_ptr<RemoteTier> remote_;
   const Clock& clock_;
   Catalog catalog_;
   ArenaTier device_;
@@ -369,7 +482,7 @@ class TieredCache::Impl {
   Tenants tenants_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
 
-  std::vector<Tier> tiers_here_;
+  std::vector<Tier> tiers_here_;  // of this host
   std::array<TierStats, tier_count> counters_{};
   std::uint64_t declined_loads_ = 0, awaited_blocks_ = 0, expired_waits_ = 0;
   std::uint64_t recency_ = 0;
@@ -390,7 +503,7 @@ class TieredCache::Impl {
 
   std::deque<Slot*> loads_waiting_;  // for a place among the reads in flight
   std::size_t disk_reads_in_flight_ = 0;
-  LoadRate disk_rate_, host_rate_;
+  LoadRate disk_rate_, host_rate_, redis_rate_;
 
   struct QueuedWrite {
     BlockKey key;
@@ -416,6 +529,23 @@ class TieredCache::Impl {
   std::size_t demotions_in_flight_ = 0;
   std::uint32_t demotion_failures_ = 0;
   std::int64_t demote_not_before_ns_ = 0;
+
+  std::map<Ticket, RemoteQuestion> lookups_;
+  std::vector<std::function<void()>> answered_lookups_;  // to be told
+  RecentKeys remote_only_;                               // when Redis was last said to have them
+  std::set<std::pair<std::int64_t, std::uint64_t>> remote_limits_;  // of acquisitions
+  std::size_t fetches_in_flight_ = 0;
+  std::uint64_t remote_lookups_ = 0, shared_lookups_ = 0, late_lookups_ = 0, cut_loads_ = 0;
+
+  std::deque<QueuedShare> shares_;
+  std::optional<Share> share_;  // that is being asked for or written
+  std::size_t remote_writes_in_flight_ = 0;
+  std::uint64_t remote_write_bytes_in_flight_ = 0;
+  std::uint32_t share_failures_ = 0;  // in a row
+  std::int64_t share_not_before_ns_ = 0;
+  RecentKeys rechecked_;  // tails of prefixes
+  std::int64_t recheck_not_before_ns_ = 0;
+  std::uint64_t already_shared_ = 0, dropped_shares_ = 0;
 
   PinTable pins_;
 
@@ -443,6 +573,7 @@ class TieredCache::Impl {
 
   std::vector<DiskCompletion> disk_completions_;
   std::vector<CopyCompletion> copy_completions_;
+  std::vector<RemoteCompletion> remote_completions_;
 };
 
 }  // namespace terrace::storage

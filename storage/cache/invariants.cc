@@ -70,7 +70,8 @@ Status TieredCache::Impl::check_invariants() const {
             return broken("a slot that a block moves into is in use");
           break;
         case SlotState::dropped:
-          if (slot.block || slot.holders == 0) return broken("a dropped slot is kept for nobody");
+          if (slot.block || (slot.holders == 0 && slot.busy == 0))
+            return broken("a dropped slot is kept for nobody");
           break;
         case SlotState::quarantined:
           if (slot.block || !quarantined_.contains(const_cast<Slot*>(&slot)))
@@ -87,7 +88,7 @@ Status TieredCache::Impl::check_invariants() const {
     if (Status status = check_arena(*host_, Tier::host); !status.ok()) return status;
 
   std::array<std::uint64_t, local_tiers> copies{};
-  std::uint64_t holes = 0, disk_bytes = 0, slots_seen = 0;
+  std::uint64_t holes = 0, disk_bytes = 0, slots_seen = 0, in_redis = 0, being_shared = 0;
   Status status;
   catalog_.index().visit_from(BlockKey{}, [&](const Block& block) {
     const auto fail = [&](const std::string& what) {
@@ -108,9 +109,14 @@ Status TieredCache::Impl::check_invariants() const {
       copies[tier] += block.has(static_cast<Tier>(tier));
     disk_bytes += block.disk_bytes;
     used_by[{space_of(block).tenant, Tier::disk}] += block.disk_bytes;
-    holes += !block.present();
+    holes += block.hole();
     if (!block.present() && !block.occupies_anything() && block.children.empty())
       return fail("a hole that nothing needs");
+    in_redis += block.in_redis();
+    being_shared += block.redis == RedisCopy::writing;
+    if (block.in_redis() && !block.occupies_local() && !remote_only_.contains(block.key))
+      return fail("only Redis has it, and it is never forgotten");
+    if (block.remote_tail && block.kept()) return fail("it is kept, and not only Redis has it");
     std::array<std::uint32_t, local_tiers> children{};
     for (const Block* child : block.children) {
       if (child->parent != &block || child->depth != block.depth + 1)
@@ -118,6 +124,8 @@ Status TieredCache::Impl::check_invariants() const {
       children[0] += child->device != nullptr;
       children[1] += child->host != nullptr;
       children[2] += child->disk != DiskCopy::none;
+      if (block.remote_tail && !child->remote_tail)
+        return fail("not only Redis has what is below it");
     }
     if (block.pin != pins_.floor(block.key)) return fail("a pin is out of date");
     if (!candidates_.up_to_date(block)) return fail("what may be evicted is out of date");
@@ -129,6 +137,15 @@ Status TieredCache::Impl::check_invariants() const {
     if (copies[tier] != counters_[tier].blocks)
       return broken("copies are miscounted: " + std::to_string(copies[tier]) + " of " +
                     to_string(static_cast<Tier>(tier)));
+  if (in_redis != counters_[static_cast<std::size_t>(Tier::redis)].blocks)
+    return broken("blocks in Redis are miscounted");
+  if (being_shared != remote_writes_in_flight_) return broken("writes to Redis are miscounted");
+  if (remote_only_.size() > max_remote_only_blocks || shares_.size() > max_queued_shares + 1)
+    return broken("more is remembered of Redis than may be");
+  if (share_ && share_->asked != 0 && !lookups_.contains(share_->asked))
+    return broken("a share waits for an answer that will not come");
+  for (const auto& [ticket, lookup] : lookups_)
+    if (lookup.waiting.empty() != lookup.of_share) return broken("a question that nobody asked");
   if (holes != catalog_.holes()) return broken("holes are miscounted");
   for (TenantId tenant = 0; tenant < tenants_.size(); ++tenant)
     for (const Tier tier : tiers_here_)

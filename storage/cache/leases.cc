@@ -90,6 +90,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
     const Block* block = catalog_.find(key);
     for (const Tier tier : tiers_here_)
       if (!block || !block->has(tier)) ++counters(tier).misses;
+    if (remote_ && !(block && block->in_redis())) ++counters(Tier::redis).misses;
     if (!block && reuse_) unknown.push_back(key);
   }
   if (reuse_) reuse_->miss(unknown, request_of(lease));

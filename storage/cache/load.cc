@@ -1,4 +1,5 @@
-// Promotion: filling device slots from host and disk, and checking slots that workers filled.
+// Promotion: filling device slots from host and disk (remote_load.cc: from Redis), and checking
+// slots that workers filled.
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
@@ -19,6 +20,8 @@ void TieredCache::Impl::start_load(Slot& slot) {
     begin_use(slot);
     loads_waiting_.push_back(&slot);
     pump_loads();
+  } else if (block.in_redis() && remote_usable()) {
+    start_fetch(slot);
   } else {
     fail_load(slot);
   }
@@ -98,6 +101,8 @@ void TieredCache::Impl::finish_load(const Operation& operation, const Status& st
 
 void TieredCache::Impl::fail_load(Slot& slot) {
   resolve_waiters(slot, false);
+  // Whoever asks is told anew.
+  if (slot.block->in_redis() && !slot.block->kept()) set_redis(*slot.block, RedisCopy::none);
   detach(slot);
   free_slot(slot);
 }

@@ -16,9 +16,10 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
   const std::uint64_t block_bytes = space->descriptor.block_bytes;
   double load_ns = 0;
   bool leading = true;
+  const bool remote = remote_usable();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Block* block = found[i];
-    if (!block || block->space != space_id || !block->present()) {
+    if (!block || block->space != space_id || !obtainable(*block, remote)) {
       leading = false;
       if (flights_.pending(keys[i])) result.blocks[i] = BlockState::pending;
       continue;
@@ -30,6 +31,7 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
     last = block;
     if (tier == Tier::host) load_ns += host_rate_.estimate_ns(now_ns, block_bytes);
     if (tier == Tier::disk) load_ns += disk_rate_.estimate_ns(now_ns, block_bytes);
+    if (tier == Tier::redis) load_ns += redis_rate_.estimate_ns(now_ns, block_bytes);
   }
   result.load_ns = static_cast<std::uint64_t>(load_ns);
 

@@ -25,6 +25,12 @@ Status TieredCache::Impl::attach_device(std::unique_ptr<DeviceMemory> memory) {
 }
 
 void TieredCache::Impl::recover() {
+  recover_from_disk();
+  if (!remote_) return;
+  for (const auto& space : catalog_.spaces()) remote_->add_space(space->descriptor);
+}
+
+void TieredCache::Impl::recover_from_disk() {
   if (!disk_) return;
   std::vector<DiskNote> cut_drops;  // a crash cut them short: what is left goes now
   for (const DiskNote& note : disk_->take_recovered_notes()) {
@@ -98,7 +104,10 @@ Result<SpaceId> TieredCache::Impl::open_space(const SpaceDescriptor& descriptor)
   const std::size_t known = catalog_.spaces().size();
   auto space = catalog_.open_space(descriptor, tenants_.id_of(descriptor.tenant));
   if (!space) return error(space.error());
-  if (disk_ && catalog_.spaces().size() > known) disk_->add_space(descriptor);
+  if (catalog_.spaces().size() > known) {
+    if (disk_) disk_->add_space(descriptor);
+    if (remote_) remote_->add_space(descriptor);
+  }
   return (*space)->id;
 }
 

@@ -18,6 +18,20 @@ CacheStats TieredCache::Impl::stats() const {
     disk.capacity_bytes = usage.capacity_bytes;
     disk.used_bytes = usage.used_bytes;
   }
+  if (remote_) {
+    RemoteStats& remote = stats.remote.emplace();
+    remote.usage = remote_->usage();
+    remote.lookups = remote_lookups_;
+    remote.shared_lookups = shared_lookups_;
+    remote.late_lookups = late_lookups_;
+    remote.lookups_in_flight = lookups_.size();
+    remote.reads_in_flight = fetches_in_flight_;
+    remote.writes_in_flight = remote_writes_in_flight_;
+    remote.cut_loads = cut_loads_;
+    remote.queued_prefixes = shares_.size() + share_.has_value();
+    remote.dropped_prefixes = dropped_shares_;
+    remote.already_there = already_shared_;
+  }
   stats.sessions = sessions_.size();
   stats.quarantined_slots = quarantined_.size();
   for (const auto& [id, session] : sessions_) {

@@ -6,10 +6,11 @@
 namespace terrace::storage {
 
 Block* TieredCache::Impl::add_block(SpaceEntry& space, Block* parent, const BlockKey& key,
-                                    std::span<const Token> tokens) {
+                                    std::span<const Token> tokens, bool remote_tail) {
   Block* const block = catalog_.insert(space, parent, key, tokens);
   if (!block) return nullptr;
-  catalog_.count_hole(1);
+  block->remote_tail = remote_tail;
+  if (block->hole()) catalog_.count_hole(1);
   if (!pins_.empty()) block->pin = pins_.floor(key);
   return block;
 }
@@ -29,6 +30,7 @@ void TieredCache::Impl::touch(Block& block, std::uint64_t recency, Lease& lease,
     }
   }
   block.host_declined = false;
+  block.share_asked = false;
   if (disk_ && block.disk != DiskCopy::none && !block.touched) {
     block.touched = true;
     touched_.push_back(block.key);
@@ -46,36 +48,39 @@ RequestNumber TieredCache::Impl::request_of(Lease& lease) {
 }
 
 void TieredCache::Impl::attach(Block& block, Slot& slot) {
-  const bool was_present = block.present();
+  const bool was_hole = block.hole();
   assert(!(slot.tier == Tier::device ? block.device : block.host));
   slot.block = &block;
   (slot.tier == Tier::device ? block.device : block.host) = &slot;
   if (slot.state == SlotState::copy) count_copy(block, slot.tier, true);
   count_child(block, slot.tier, 1);
-  settle(block, was_present);
+  settle(block, was_hole);
 }
 
 void TieredCache::Impl::become_copy(Slot& slot) {
   assert(slot.state == SlotState::loading && slot.block);
-  const bool was_present = slot.block->present();
+  const bool was_hole = slot.block->hole();
   slot.state = SlotState::copy;
   count_copy(*slot.block, slot.tier, true);
-  settle(*slot.block, was_present);
+  settle(*slot.block, was_hole);
 }
 
 void TieredCache::Impl::detach(Slot& slot) {
   Block& block = *slot.block;
-  const bool was_present = block.present();
+  const bool was_hole = block.hole();
   candidates_.withdraw(block, space_of(block).shelf, slot.tier);
   slot.block = nullptr;
   (slot.tier == Tier::device ? block.device : block.host) = nullptr;
-  if (slot.state == SlotState::copy) count_copy(block, slot.tier, false);
+  if (slot.state == SlotState::copy) {
+    count_copy(block, slot.tier, false);
+    leave_to_remote(block);
+  }
   count_child(block, slot.tier, -1);
-  settle(block, was_present);
+  settle(block, was_hole);
 }
 
 void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk_bytes) {
-  const bool was_present = block.present();
+  const bool was_hole = block.hole();
   if (block.disk == DiskCopy::present) --counters(Tier::disk).blocks;
   if (copy == DiskCopy::present) ++counters(Tier::disk).blocks;
   if ((block.disk == DiskCopy::none) != (copy == DiskCopy::none))
@@ -86,7 +91,34 @@ void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk
   block.disk = copy;
   block.disk_bytes = static_cast<std::uint32_t>(disk_bytes);
   block.disk_unreadable = false;
-  settle(block, was_present);
+  leave_to_remote(block);
+  settle(block, was_hole);
+}
+
+void TieredCache::Impl::set_redis(Block& block, RedisCopy copy) {
+  const bool was_hole = block.hole();
+  count_redis(block, copy);
+  settle(block, was_hole);
+}
+
+void TieredCache::Impl::count_redis(Block& block, RedisCopy copy) {
+  if (block.redis == RedisCopy::present) --counters(Tier::redis).blocks;
+  if (copy == RedisCopy::present) ++counters(Tier::redis).blocks;
+  block.redis = copy;
+}
+
+void TieredCache::Impl::leave_to_remote(Block& block) {
+  if (block.occupies_local()) return;
+  if (block.in_redis()) count_redis(block, RedisCopy::none);
+  if (!block.children.empty() && !anchors_others(block)) block.remote_tail = true;
+}
+
+void TieredCache::Impl::end_remote_tail(Block& block) {
+  for (Block* one = &block; one && one->remote_tail; one = one->parent) {
+    one->remote_tail = false;
+    if (!one->kept()) catalog_.count_hole(1);
+    if (one->parent) refresh(*one->parent);
+  }
 }
 
 void TieredCache::Impl::recover_disk_copy(Block& block, std::uint64_t disk_bytes) {
@@ -116,16 +148,16 @@ void TieredCache::Impl::count_child(const Block& block, Tier tier, int change) {
   refresh(*block.parent);
 }
 
-void TieredCache::Impl::settle(Block& block, bool was_present) {
-  const bool present = block.present();
-  if (present != was_present) catalog_.count_hole(present ? -1 : 1);
+void TieredCache::Impl::settle(Block& block, bool was_hole) {
+  if (block.kept()) end_remote_tail(block);
+  if (block.hole() != was_hole) catalog_.count_hole(was_hole ? -1 : 1);
   refresh(block);
   Block* gone = &block;
   while (gone && !gone->present() && !gone->occupies_anything() && gone->children.empty()) {
     Block* parent = gone->parent;
     candidates_.withdraw(*gone, space_of(*gone).shelf);
-    catalog_.count_hole(-1);
-    if (reuse_) reuse_->remove(*gone);
+    if (gone->hole()) catalog_.count_hole(-1);
+    if (reuse_ && gone->policy_uses > 0) reuse_->remove(*gone);
     catalog_.remove(*gone);
     if (parent) refresh(*parent);
     gone = parent;

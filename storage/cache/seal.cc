@@ -28,12 +28,13 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     // The key comes from the tokens: a client cannot put bytes under a name of its choice.
     const BlockKey key = derive_block_key(request.parent, request.tokens);
     Block* block = catalog_.find(key);
+    if (block && block->device && is_fetching(*block)) give_up_fetch(*block->device);
     if (block && block->device) {
       outcomes[i] = SealOutcome::duplicate;
-      if (block->present()) last_sealed = block;
+      if (block->kept()) last_sealed = block;
       continue;
     }
-    const bool healed = block && !block->present();
+    const bool healed = block && !block->kept();
     if (!block) {
       block = add_block(space, parent, key, request.tokens);
       if (!block) continue;
@@ -49,11 +50,12 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       set_disk(*block, DiskCopy::none, 0);
     }
     touch(*block, recency, lease_of(session, lease_id), true);
-    admit_sealed(*block);
+    admit(*block, anchors_others(*block));
+    if (options_.redis_write == WritePolicy::behind) queue_share(*block, false);
     // What only device and host have below a hole was not written: after a crash it would be lost.
     if (healed) {
       for (Block* child : block->children) {
-        if (!child->present()) continue;
+        if (!child->kept()) continue;
         child->disk_declined = false;
         refresh(*child);
         if (options_.disk_write != WritePolicy::on_evict) queue_write(*child, true);

@@ -9,7 +9,8 @@ std::optional<std::vector<SlotOffset>> TieredCache::Impl::claim(SessionId sessio
                                                                 std::size_t unnamed) {
   if (!keys.empty()) {
     const Block* first = catalog_.find(keys.front());
-    if (first && first->space == space && first->present()) return std::nullopt;
+    // What only Redis has was not worth loading, or did not come in time.
+    if (first && first->space == space && first->kept()) return std::nullopt;
     if (flights_.others_compute(keys.front(), session)) return std::nullopt;
   }
   return reserve(session, lease, space, keys, unnamed);
@@ -24,7 +25,7 @@ void TieredCache::Impl::await_others(std::uint64_t id, Acquisition& acquisition,
   for (; count < keys.size(); ++count) {
     if (flights_.others_compute(keys[count], acquisition.session)) continue;
     const Block* block = catalog_.find(keys[count]);
-    if (!block || block->space != acquisition.space || !block->present()) break;
+    if (!block || block->space != acquisition.space || !block->kept()) break;
   }
   acquisition.awaited.assign(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count));
   await_next(id, acquisition);
@@ -50,7 +51,7 @@ void TieredCache::Impl::look_again(std::uint64_t id) {
   std::vector<Block*> sealed;
   for (const BlockKey& key : rest) {
     Block* block = catalog_.find(key);
-    if (!block || block->space != acquisition.space || !block->present()) break;
+    if (!block || block->space != acquisition.space || !block->kept()) break;
     sealed.push_back(block);
   }
   // Nothing has come, and it is still under way.
@@ -83,7 +84,10 @@ void TieredCache::Impl::run_deadlines() {
     ++expired_waits_;
     end_wait(id);
   }
+  cut_late_loads();
+  end_late_lookups();
   deliver_finished();
+  tell_lookups();
 }
 
 void TieredCache::Impl::tell_waiting() {

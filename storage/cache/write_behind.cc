@@ -33,17 +33,17 @@ bool TieredCache::Impl::may_write_behind(const Block& block) const {
   return write_budget_.allows(clock_.unix_ms(), on_their_way + write_bytes(block));
 }
 
-void TieredCache::Impl::admit_sealed(Block& block) {
+void TieredCache::Impl::admit(Block& block, bool closes_a_hole) {
   if (host_ && options_.host_write == WritePolicy::behind) to_host_.push_back(block.key);
   if (host_ && options_.host_write == WritePolicy::on_second_use) {
     block.host_declined = true;
     refresh(block);
   }
   if (!disk_ || block.disk != DiskCopy::none || block.write_queued) return;
-  // It is reachable, or it could not have been sealed. What has descendants was used before: it
-  // closes a hole, which a restart would open again.
+  // It is reachable, or it could not have been sealed or acquired. What has descendants was used
+  // before: it closes a hole, which a restart would open again.
   if (block.pin != PinFloor::none ||
-      (!block.children.empty() && options_.disk_write != WritePolicy::on_evict))
+      (closes_a_hole && options_.disk_write != WritePolicy::on_evict))
     return queue_write(block, true);
   if (options_.disk_write == WritePolicy::on_evict) return;
   if (options_.disk_write == WritePolicy::behind && may_write_behind(block))
@@ -158,12 +158,12 @@ void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompl
     // Not the disk's fault: the copy in memory is not what was sealed.
     if (source.block) quarantine(source);
     end_use(source);
-    Block* const kept = block.present() ? &block : nullptr;
+    Block* const kept = block.kept() ? &block : nullptr;
     set_disk(block, DiskCopy::none, 0);
     if (kept) queue_write(*kept);
     return;
   }
-  Block* const kept = block.present() ? &block : nullptr;  // else it is gone in a moment
+  Block* const kept = block.kept() ? &block : nullptr;  // else it is gone in a moment
   set_disk(block, DiskCopy::none, 0);
   end_use(source);
   if (!kept) return;

@@ -58,6 +58,10 @@ struct Slot {
 
 enum class DiskCopy : std::uint8_t { none, writing, present };
 
+// What is believed of the tier that other hosts share. It may be gone at any time: whoever comes to
+// know sets it right.
+enum class RedisCopy : std::uint8_t { none, writing, present };
+
 // How an operator's pins hold a block: it does not leave its last tier, or not this one once it is
 // there.
 enum class PinFloor : std::uint8_t { none, anywhere, host, device };
@@ -131,6 +135,10 @@ struct Block {
   bool write_queued : 1 = false;   // to the disk
   PinFloor pin : 2 = PinFloor::none;
   bool touched : 1 = false;  // its recency is still to be told to the disk
+  RedisCopy redis : 2 = RedisCopy::none;
+  // Known only because Redis was asked: neither it nor any block below it has a copy here.
+  bool remote_tail : 1 = false;
+  bool share_asked : 1 = false;  // by on_evict, since its last use: a second time would be in vain
   ShortPointer<Slot> device;
   ShortPointer<Slot> host;
   std::uint32_t depth : 24 = 0;  // at most max_depth
@@ -178,7 +186,12 @@ struct Block {
   bool in_device() const { return device_copy; }
   bool in_host() const { return host_copy; }
   bool on_disk() const { return disk == DiskCopy::present; }
-  bool present() const { return in_device() || in_host() || on_disk(); }
+  bool in_redis() const { return redis == RedisCopy::present; }
+  // Whether this host has a copy. What only Redis has may be found, but is not relied on.
+  bool kept() const { return in_device() || in_host() || on_disk(); }
+  bool present() const { return kept() || in_redis(); }
+  // Missing, and not only the end of something that Redis has.
+  bool hole() const { return !kept() && !remote_tail; }
   bool has(Tier tier) const {
     switch (tier) {
       case Tier::device:
@@ -188,25 +201,37 @@ struct Block {
       case Tier::disk:
         return on_disk();
       case Tier::redis:
-        break;
+        return in_redis();
     }
     return false;
   }
   // The fastest tier that has it. Only for a present block.
   Tier highest_tier() const {
-    return in_device() ? Tier::device : in_host() ? Tier::host : Tier::disk;
+    return in_device() ? Tier::device
+           : in_host() ? Tier::host
+           : on_disk() ? Tier::disk
+                       : Tier::redis;
   }
-  bool has_other_than(Tier tier) const {
-    return (tier != Tier::device && in_device()) || (tier != Tier::host && in_host()) ||
-           (tier != Tier::disk && on_disk());
-  }
-  // A copy or one under way in any tier.
-  bool occupies_anything() const { return device || host || disk != DiskCopy::none; }
+  // A copy or one under way on this host.
+  bool occupies_local() const { return device || host || disk != DiskCopy::none; }
+  // The same in any tier.
+  bool occupies_anything() const { return occupies_local() || redis != RedisCopy::none; }
   // Its links in the eviction policy of a tier that has it.
   TreeLinks& eviction_links(Tier tier) {
     return tier == Tier::disk ? disk_eviction : (tier == Tier::device ? device : host)->eviction;
   }
 };
+// Whether something below the block is there for more than what Redis may have: it would be out of
+// reach without the block.
+inline bool anchors_others(const Block& block) {
+  for (const std::uint32_t children : block.children_in)
+    if (children > 0) return true;
+  // Seldom more than one: what only Redis has is below blocks that are in use here, too.
+  for (const Block* child : block.children)
+    if (!child->remote_tail) return true;
+  return false;
+}
+
 // With its place in the index at most 128 bytes a block besides its tokens.
 static_assert(sizeof(Block) <= 112);
 

@@ -103,9 +103,9 @@ CatalogMemory Catalog::memory() const {
 }
 
 bool Catalog::reachable(const Block& block) const {
-  if (holes_ == 0) return block.present();
+  if (holes_ == 0) return block.kept();
   for (const Block* one = &block; one; one = one->parent)
-    if (!one->present()) return false;
+    if (!one->kept()) return false;
   return true;
 }
 
@@ -115,7 +115,7 @@ std::pair<const Block*, std::uint32_t> Catalog::best_partial(const SpaceEntry& s
   const Children& children = parent ? parent->children : *space.first_blocks;
   std::pair<const Block*, std::uint32_t> best{nullptr, 0};
   const auto consider = [&](const Block* block) {
-    if (!block->present()) return false;
+    if (!block->kept()) return false;
     const auto mine = block->tokens();
     const auto shared =
         static_cast<std::uint32_t>(std::ranges::mismatch(mine, tokens).in1 - mine.begin());

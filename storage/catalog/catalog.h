@@ -1,6 +1,6 @@
 // Which blocks there are: by key, and as trees of prefixes, one forest a space. An entry without
-// any copy is a hole: it is there because of its descendants and goes with the last of them, or is
-// healed by sealing it again.
+// any copy on this host is a hole: it is there because of its descendants and goes with the last of
+// them, or is healed by sealing it again. No holes are the ends of prefixes that only Redis has.
 #pragma once
 
 #include <array>
@@ -84,8 +84,8 @@ class Catalog {
   // Removes an entry that has neither children nor copies.
   void remove(Block& block);
 
-  // Whether a match can reach it: it and every ancestor are in some tier. O(1) while there are no
-  // holes, else O(depth).
+  // Whether a match can reach it on this host: it and every ancestor are in some tier other than
+  // Redis. O(1) while there are no holes, else O(depth).
   bool reachable(const Block& block) const;
   // The caller says when an entry becomes a hole or is healed.
   void count_hole(int change) { holes_ += static_cast<std::size_t>(change); }
@@ -96,8 +96,8 @@ class Catalog {
 
   CatalogMemory memory() const;
 
-  // The present child of `parent` (null: the first blocks of `space`) that shares the most leading
-  // tokens with `tokens`, and how many. {null, 0} if none shares any.
+  // The child of `parent` (null: the first blocks of `space`) kept on this host that shares the
+  // most leading tokens with `tokens`, and how many. {null, 0} if none shares any.
   std::pair<const Block*, std::uint32_t> best_partial(const SpaceEntry& space, const Block* parent,
                                                       std::span<const Token> tokens) const;
 

@@ -3,8 +3,8 @@
 //
 // A copy may leave a tier when nobody holds it, nothing is being copied from or to it, and
 //  - no child has a copy in that tier: the tail of a prefix goes before its head;
-//  - if it is the last copy of its block, the block has no children anywhere: no match could reach
-//    them any more;
+//  - if it is the last copy of its block on this host, the block has no children here: no match
+//    could reach them any more;
 //  - it is not the last copy of a pinned block, nor in the tier that a pin keeps it in, nor the
 //  copy
 //    of a pinned block on disk.

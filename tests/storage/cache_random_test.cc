@@ -69,6 +69,14 @@ class CacheRandom : public CacheFixture {
     AcquireOptions options;
     if (chance(0.2)) options.prefill_tokens_per_second = 100;
     if (chance(0.5)) options.wait_ms = static_cast<std::uint32_t>(1 + pick(5000));
+    if (chance(0.3))
+      options.remote_deadline_ns = clock_.monotonic_ns() + static_cast<int>(pick(1000)) * 100'000;
+    if (remote_ && chance(0.7)) {
+      ++looks_;
+      cache_->look_up(space_, p.keys, p.tokens, clock_.monotonic_ns() + 2'000'000,
+                      [this] { ++told_; });
+      if (chance(0.5)) engines();
+    }
     cache_->acquire(client.session, lease, space_, p.keys, options,
                     [this, &client, lease, keys = p.keys](std::vector<AcquiredBlock> blocks) {
                       ASSERT_TRUE(client.held.contains(lease)) << "a callback of a released lease";
@@ -168,9 +176,15 @@ class CacheRandom : public CacheFixture {
     for (std::size_t i = pick(6); i > 0; --i) {
       const std::size_t requests = disk_ ? disk_->under_way().size() : 0;
       const std::size_t copies = accelerator_.under_way();
-      if (requests + copies == 0) break;
-      const std::size_t which = pick(requests + copies);
-      if (which < requests) {
+      const std::size_t remote = remote_ ? remote_->under_way().size() : 0;
+      if (requests + copies + remote == 0) break;
+      const std::size_t which = pick(requests + copies + remote);
+      if (which >= requests + copies) {
+        Status failure;
+        if (faults_.failures && chance(0.1))
+          failure = Status(chance(0.3) ? StatusCode::no_space : StatusCode::unavailable, "told to");
+        remote_->complete(which - requests - copies, failure);
+      } else if (which < requests) {
         Status failure;
         if (faults_.failures && chance(0.1))
           failure = Status(chance(0.3) ? StatusCode::no_space : StatusCode::io_error, "told to");
@@ -191,6 +205,29 @@ class CacheRandom : public CacheFixture {
     auto it = on_disk_.records.begin();
     std::advance(it, pick(on_disk_.records.size()));
     it->second.payload[pick(test_block_bytes)] ^= std::byte{0x20};
+  }
+
+  // What others do in Redis, and the server itself.
+  void remote_world() {
+    if (!remote_) return;
+    const Prompt p = any_prompt();
+    const std::size_t at = pick(p.keys.size());
+    const std::size_t what = pick(10);
+    if (what < 6) {
+      for (std::size_t i = 0; i <= at; ++i) {
+        const auto bytes = contents(p.keys[i]);
+        in_redis_.values[p.keys[i]] = {digest_, p.parent(i), p.block(i), bytes,
+                                       payload_checksum(bytes)};
+        once_put_.insert(p.keys[i]);
+      }
+    } else if (what < 8 && faults_.failures) {
+      in_redis_.values.erase(p.keys[at]);
+    } else if (what < 9 && faults_.corruption) {
+      if (const auto found = in_redis_.values.find(p.keys[at]); found != in_redis_.values.end())
+        found->second.payload[pick(test_block_bytes)] ^= std::byte{4};
+    } else if (faults_.failures) {
+      remote_->set_breaker(static_cast<Breaker>(pick(3)));
+    }
   }
 
   void operate() {
@@ -234,7 +271,9 @@ class CacheRandom : public CacheFixture {
 
   void check_all() {
     check();
-    if (!faults_.failures && !faults_.corruption && drops_under_way_ == 0) {
+    // What comes from Redis comes in any order.
+    const bool on_its_way = remote_ && !remote_->under_way().empty();
+    if (!faults_.failures && !faults_.corruption && drops_under_way_ == 0 && !on_its_way) {
       ASSERT_EQ(cache_->stats().holes, 0u);
     }
     ASSERT_LE(on_disk_.used_bytes(), on_disk_.capacity_bytes);
@@ -255,7 +294,9 @@ class CacheRandom : public CacheFixture {
     once_put_.clear();
     rotten_.clear();
     on_disk_ = {};
+    in_redis_ = {};
     gets_ = 0;
+    looks_ = told_ = 0;
     start_both(sizes);
     for (int step = 0; step < operations; ++step) {
       Client& client = any_client();
@@ -281,11 +322,14 @@ class CacheRandom : public CacheFixture {
       } else {
         engines();
       }
+      if (remote_ && chance(0.1)) remote_world();
       check_all();
       if (HasFatalFailure()) return;
       if (step % 500 == 499) {  // a restart, at any moment
         awaited_ += cache_->stats().awaited_blocks;
+        from_redis_ += stats(Tier::redis).hits;
         clients_.clear();
+        told_ = looks_;
         rotten_.clear();
         start_both(sizes);
         check_all();
@@ -293,11 +337,20 @@ class CacheRandom : public CacheFixture {
     }
     ASSERT_GT(gets_, 50u);
     awaited_ += cache_->stats().awaited_blocks;
+    from_redis_ += stats(Tier::redis).hits;
+    if (remote_) remote_->set_breaker(Breaker::closed);
     for (int i = 0; i < 20; ++i) {
       finish_everything();
       tick(60'000);
     }
     check_all();
+    EXPECT_EQ(told_, looks_) << "a question was never answered";
+    // Every value there was read where it lay, and is what it says.
+    if (!faults_.corruption) {
+      for (const auto& [key, value] : in_redis_.values) {
+        EXPECT_TRUE(value.payload == contents(key));
+      }
+    }
     // Hashing every block is too much for every step.
     for (const BlockInfo& block : cache_->list({}, SIZE_MAX).blocks)
       EXPECT_EQ(derive_block_key(block.parent, block.tokens), block.key);
@@ -319,7 +372,8 @@ class CacheRandom : public CacheFixture {
   std::vector<std::unique_ptr<Client>> clients_;
   std::set<BlockKey> once_put_;
   std::set<SlotOffset> rotten_;
-  std::size_t gets_ = 0, awaited_ = 0;
+  std::size_t gets_ = 0, awaited_ = 0, from_redis_ = 0;
+  std::size_t looks_ = 0, told_ = 0;
   static constexpr std::uint64_t large_bytes = 3 * test_block_bytes;
   SpaceId large_ = 0;
   SessionId large_session_ = 0;
@@ -359,6 +413,21 @@ TEST_F(CacheRandom, PinsDropsQuotasPoliciesAndASecondSize) {
           {"nobody", {}}};
     run(seed, sizes, {.failures = seed % 5 == 0, .operators = true, .corruption = seed % 6 == 0});
   }
+}
+
+TEST_F(CacheRandom, ATierThatOthersShare) {
+  for (std::uint64_t seed = 81; seed <= 98; ++seed) {
+    Sizes sizes{.device_blocks = 16,
+                .host_blocks = seed % 3 == 0 ? 12u : 0u,
+                .disk_blocks = seed % 4 == 0 ? 0u : 25u,
+                .host_accessible = seed % 6 != 0};
+    sizes.remote = true;
+    sizes.redis_write = static_cast<WritePolicy>(seed % 3);
+    sizes.disk_write = static_cast<WritePolicy>(seed / 2 % 3);
+    sizes.verify = seed > 94 ? DeviceVerify::always : DeviceVerify::first_use;
+    run(seed, sizes, {.failures = seed > 86, .operators = seed % 5 == 0, .corruption = seed > 94});
+  }
+  EXPECT_GT(from_redis_, 100u);
 }
 
 TEST_F(CacheRandom, EnginesThatFail) {

@@ -41,8 +41,13 @@ void CacheFixture::start(const Sizes& sizes) {
     disk = std::make_unique<FakeDisk>(on_disk_);
   }
   disk_ = disk.get();
+  options.redis_write = sizes.redis_write;
+  std::unique_ptr<FakeRemote> remote;
+  if (sizes.remote) remote = std::make_unique<FakeRemote>(in_redis_);
+  remote_ = remote.get();
   accelerator_.set_host_accessible(sizes.host_accessible);
-  auto cache = TieredCache::create(options, accelerator_, std::move(disk), clock_);
+  auto cache =
+      TieredCache::create(options, accelerator_, std::move(disk), clock_, std::move(remote));
   ASSERT_TRUE(cache) << cache.error().to_string();
   cache_ = std::move(*cache);
   auto mapping = SharedMapping::map(cache_->device_arena_fd(), cache_->device_arena_bytes(),
@@ -58,6 +63,7 @@ void CacheFixture::start(const Sizes& sizes) {
 void CacheFixture::stop() {
   cache_.reset();
   disk_ = nullptr;
+  remote_ = nullptr;
 }
 
 Prompt CacheFixture::prompt(int head, std::size_t blocks, int tail, std::size_t shared) const {
@@ -77,6 +83,8 @@ void CacheFixture::finish_everything() {
     cache_->run_completions();
     if (disk_ && !disk_->under_way().empty()) {
       disk_->complete(0);
+    } else if (remote_ && !remote_->under_way().empty()) {
+      remote_->complete(0);
     } else if (accelerator_.under_way() > 0) {
       accelerator_.complete(0);
     } else {
@@ -87,6 +95,11 @@ void CacheFixture::finish_everything() {
 
 void CacheFixture::finish_disk(std::size_t which, const Status& failure) {
   disk_->complete(which, failure);
+  cache_->run_completions();
+}
+
+void CacheFixture::finish_remote(std::size_t which, const Status& failure) {
+  remote_->complete(which, failure);
   cache_->run_completions();
 }
 

@@ -10,6 +10,7 @@
 #include "core/shared_memory.h"
 #include "storage/tiered_cache.h"
 #include "tests/storage/support/fake_disk.h"
+#include "tests/storage/support/fake_remote.h"
 #include "tests/storage/support/manual_accelerator.h"
 #include "tests/storage/support/manual_clock.h"
 
@@ -52,6 +53,8 @@ class CacheFixture : public testing::Test {
     std::size_t pinned_blocks = 1000;             // the budget of pins
     std::size_t hour_writes = 0, day_writes = 0;  // the budget of write-behind, in blocks
     EvictionOrder eviction = EvictionOrder::reuse_index;
+    bool remote = false;  // a tier that other hosts share
+    WritePolicy redis_write = WritePolicy::on_second_use;
   };
 
   static SpaceDescriptor descriptor(const std::string& name = "model",
@@ -69,6 +72,7 @@ class CacheFixture : public testing::Test {
   void finish_everything();
   // Completes one request of the engines or all that are there now, and lets the cache handle it.
   void finish_disk(std::size_t which = 0, const Status& failure = {});
+  void finish_remote(std::size_t which = 0, const Status& failure = {});
   void finish_copy(std::size_t which = 0,
                    ManualAccelerator::Fate fate = ManualAccelerator::Fate::good);
   void tick(std::int64_t ms = 1000);
@@ -111,6 +115,8 @@ class CacheFixture : public testing::Test {
   FakeDiskContents on_disk_;
   std::unique_ptr<TieredCache> cache_;
   FakeDisk* disk_ = nullptr;  // the cache's
+  FakeRemoteContents in_redis_;
+  FakeRemote* remote_ = nullptr;  // the cache's
   SharedMapping device_;
   SpaceId space_ = 0;
   BlockKey digest_;

@@ -1,0 +1,162 @@
+// Asking the tier that other hosts share what it has behind what is kept here, and believing the
+// answer for a while.
+#include <algorithm>
+
+#include "storage/cache/impl.h"
+
+namespace terrace::storage {
+
+bool TieredCache::Impl::remote_usable() const {
+  // Bytes come from there by the CPU's hand.
+  return remote_ && remote_->available() && (device_.memory().host_accessible() || host_);
+}
+
+void TieredCache::Impl::look_up(SpaceId space_id, std::span<const BlockKey> keys,
+                                std::span<const Token> tokens, std::int64_t deadline_ns,
+                                std::function<void()> done) {
+  const SpaceEntry* const space = usable_space(space_id);
+  if (!space || !remote_usable() || deadline_ns <= clock_.monotonic_ns()) return done();
+  const std::size_t block_tokens = space->descriptor.block_tokens;
+  keys = keys.first(std::min(keys.size(), tokens.size() / block_tokens));
+  std::vector<Block*> found;
+  catalog_.index().find(keys, found);
+  const auto leading = [&](std::size_t from, const auto& holds) {
+    while (from < found.size() && found[from] && found[from]->space == space_id &&
+           holds(*found[from]))
+      ++from;
+    return from;
+  };
+  const std::size_t kept = leading(0, [](const Block& block) { return block.kept(); });
+  if (leading(kept, [](const Block& block) { return block.present(); }) == keys.size())
+    return done();
+  // Also what is believed to be there: heads are asked for as late as tails, so that they are not
+  // forgotten sooner.
+  const auto rest = keys.subspan(kept, std::min(keys.size() - kept, max_keys_a_lookup));
+  for (auto& [ticket, lookup] : lookups_) {
+    if (lookup.of_share || lookup.deadline_ns > deadline_ns || lookup.keys.size() < rest.size() ||
+        !std::equal(rest.begin(), rest.end(), lookup.keys.begin()))
+      continue;
+    ++shared_lookups_;
+    lookup.waiting.push_back(std::move(done));
+    return;
+  }
+  if (lookups_.size() >= max_lookups_in_flight) return done();
+  RemoteQuestion question;
+  question.space = space_id;
+  question.parent = kept > 0 ? keys[kept - 1] : space->digest;
+  question.keys.assign(rest.begin(), rest.end());
+  const auto rest_tokens = tokens.subspan(kept * block_tokens, rest.size() * block_tokens);
+  question.tokens.assign(rest_tokens.begin(), rest_tokens.end());
+  question.deadline_ns = deadline_ns;
+  question.waiting.push_back(std::move(done));
+  ask(std::move(question));
+}
+
+Ticket TieredCache::Impl::ask(RemoteQuestion question) {
+  const Ticket ticket = next_ticket_++;
+  RemoteLookup request;
+  request.ticket = ticket;
+  request.space = catalog_.space(question.space)->digest;
+  request.keys = question.keys;
+  request.deadline_ns = question.deadline_ns;
+  lookups_.emplace(ticket, std::move(question));
+  ++remote_lookups_;
+  remote_->lookup(std::move(request));
+  return ticket;
+}
+
+void TieredCache::Impl::finish_lookup(Ticket ticket, const RemoteCompletion& completion) {
+  auto node = lookups_.extract(ticket);
+  if (node.empty()) return;  // too late
+  RemoteQuestion& question = node.mapped();
+  if (question.of_share) {
+    if (share_ && share_->asked == ticket) finish_share_lookup(completion);
+    return;
+  }
+  if (completion.status.ok())
+    believe(question, std::min<std::size_t>(completion.present, question.keys.size()));
+  std::ranges::move(question.waiting, std::back_inserter(answered_lookups_));
+}
+
+void TieredCache::Impl::believe(const RemoteQuestion& question, std::size_t present) {
+  SpaceEntry* const space = catalog_.space(question.space);
+  if (space->dropping) return;
+  Block* parent = nullptr;
+  if (question.parent != space->digest) {
+    parent = catalog_.find(question.parent);
+    if (!parent || parent->space != space->id || !parent->present()) return;
+  }
+  const std::size_t block_tokens = space->descriptor.block_tokens;
+  std::size_t believed = 0;
+  for (; believed < present; ++believed) {
+    const BlockKey& key = question.keys[believed];
+    Block* block = catalog_.find(key);
+    if (!block) {
+      // A client's keys are not believed: under each lie the tokens that it is made of.
+      const auto tokens =
+          std::span<const Token>(question.tokens).subspan(believed * block_tokens, block_tokens);
+      if (derive_block_key(parent ? parent->key : space->digest, tokens) != key) break;
+      block = add_block(*space, parent, key, tokens, true);
+      if (!block) break;
+    }
+    if (block->parent != parent || block->space != space->id) break;
+    if (block->redis == RedisCopy::none) set_redis(*block, RedisCopy::present);
+    parent = block;
+  }
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  while (believed-- > 0) {  // tails are older than their heads
+    const Block* const block = catalog_.find(question.keys[believed]);
+    if (!block->kept()) remote_only_.add(block->key, now_ns);
+  }
+  while (remote_only_.size() > max_remote_only_blocks)
+    forget_remote(*remote_only_.take_added_by(INT64_MAX));
+}
+
+void TieredCache::Impl::forget_remote(const BlockKey& key) {
+  Block* const block = catalog_.find(key);
+  if (block && block->in_redis() && !block->occupies_local()) set_redis(*block, RedisCopy::none);
+}
+
+void TieredCache::Impl::forget_old_remote_blocks() {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  while (const auto key = remote_only_.take_added_by(now_ns - remote_belief_ns))
+    forget_remote(*key);
+  while (rechecked_.take_added_by(now_ns - share_recheck_ns)) continue;
+}
+
+void TieredCache::Impl::end_late_lookups() {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  for (auto at = lookups_.begin(); at != lookups_.end();) {
+    if (at->second.deadline_ns > now_ns) {
+      ++at;
+      continue;
+    }
+    RemoteQuestion late = std::move(at->second);
+    const Ticket ticket = at->first;
+    at = lookups_.erase(at);
+    ++late_lookups_;
+    if (share_ && share_->asked == ticket) {
+      RemoteCompletion none;
+      none.status = Status(StatusCode::unavailable, "no answer in time");
+      finish_share_lookup(none);
+    }
+    std::ranges::move(late.waiting, std::back_inserter(answered_lookups_));
+  }
+}
+
+void TieredCache::Impl::tell_lookups() {
+  // A callback may look up again, and be told at once.
+  for (auto& done : std::exchange(answered_lookups_, {})) done();
+}
+
+std::optional<std::int64_t> TieredCache::Impl::next_deadline_ns() const {
+  std::optional<std::int64_t> next = flights_.next_limit_ns();
+  const auto consider = [&](std::int64_t limit_ns) {
+    if (!next || limit_ns < *next) next = limit_ns;
+  };
+  for (const auto& [ticket, lookup] : lookups_) consider(lookup.deadline_ns);
+  if (!remote_limits_.empty()) consider(remote_limits_.begin()->first);
+  return next;
+}
+
+}  // namespace terrace::storage
