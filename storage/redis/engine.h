@@ -87,7 +87,7 @@ class Engine final : Server::Owner {
   void received(Server& server, Command& command, Result<std::uint64_t> outcome) override;
   void spoiled(Command& command) override;
   void lost(Server& server, std::unique_ptr<Command> command, const Status& why) override;
-  void breaker_opened(Server& server, const std::string& why) override;
+  void breaker_opened(Server& server, const std::string& why, bool anew) override;
   void breaker_closed(Server& server) override;
   std::unique_ptr<Command> make_probe(const Server& server) override;
   void failed_reply(Server& server, Command& command, const std::string& text);

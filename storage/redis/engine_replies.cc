@@ -186,16 +186,9 @@ void Engine::redirect(Server& server, Command& command, const std::string& text,
   send_to(server_at(redirection->endpoint), std::move(next));
 }
 
-void Engine::breaker_opened(Server& server, const std::string& why) {
+void Engine::breaker_opened(Server& server, const std::string& why, bool anew) {
   const std::string text = to_string(server.endpoint()) + ": " + why;
-  // A probe that failed for the same reason is no news.
-  bool news = false;
-  {
-    const std::lock_guard lock(outbox_mutex_);
-    news = last_failure_ != text;
-  }
-  if (news)
-    spdlog::warn("redis: {} ({}); not asked for a while", to_string(server.endpoint()), why);
+  if (anew) spdlog::warn("redis: {}; not asked until it answers again", text);
   note_failure(text);
   if (environment_.options.mode == RedisMode::cluster) map_wanted_ = true;
 }

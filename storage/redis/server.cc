@@ -135,7 +135,9 @@ void Server::ready(Connection& connection) {
 
 void Server::answered() {
   // What comes from a connection that is about to be closed says nothing of what is to come.
-  if (!hang_up_ && breaker_.success()) owner_.breaker_closed(*this);
+  if (hang_up_ || !breaker_.success()) return;
+  known_open_ = false;
+  owner_.breaker_closed(*this);
 }
 
 void Server::replied(Command& command, Reply reply) {
@@ -176,7 +178,7 @@ void Server::not_ready(const std::string& why) {
 
 void Server::opened(const std::string& why) {
   hang_up_ = true;
-  owner_.breaker_opened(*this, why);
+  owner_.breaker_opened(*this, why, !std::exchange(known_open_, true));
   for (auto* const queue : {&small_queue_, &value_queue_}) {
     auto commands = std::exchange(*queue, {});
     for (auto& command : commands)

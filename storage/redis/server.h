@@ -30,8 +30,8 @@ class Server final : Connection::Owner {
     // The server will not answer this command; `why` says what became of it. It may be asked again,
     // here or elsewhere, where that is of use.
     virtual void lost(Server& server, std::unique_ptr<Command> command, const Status& why) = 0;
-    // The breaker opened, or closed again; for the former, why.
-    virtual void breaker_opened(Server& server, const std::string& why) = 0;
+    // The breaker opened, `anew` unless a probe failed; or closed again.
+    virtual void breaker_opened(Server& server, const std::string& why, bool anew) = 0;
     virtual void breaker_closed(Server& server) = 0;
     // The command that asks whether the server is well.
     virtual std::unique_ptr<Command> make_probe(const Server& server) = 0;
@@ -90,8 +90,9 @@ class Server final : Connection::Owner {
   Backoff reconnect_;
   std::int64_t connect_at_ns_ = 0;
   bool resolving_ = false, ever_ready_ = false;
-  bool hang_up_ = false;  // the breaker opened: nothing is expected from these connections
-  bool probing_ = false;  // half open, and the probe was sent
+  bool hang_up_ = false;     // the breaker opened: nothing is expected from these connections
+  bool known_open_ = false;  // the breaker has not closed since
+  bool probing_ = false;     // half open, and the probe was sent
   std::optional<SocketAddress> address_;
   std::int64_t writes_paused_until_ns_ = 0;
   Status writes_paused_why_;

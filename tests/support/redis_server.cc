@@ -32,6 +32,10 @@ bool is_free(std::uint16_t port) {
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+void must(const RedisReply& reply) {
+  if (!reply.ok()) give_up("the cluster says: " + reply.text);
+}
+
 }  // namespace
 
 std::uint16_t free_port() {
@@ -98,8 +102,9 @@ RedisReply RedisServer::command(const std::vector<std::string>& arguments) const
   return connection.connected() ? connection.command(arguments) : RedisReply{};
 }
 
-std::optional<std::int64_t> RedisServer::info(const std::string& name) const {
-  const std::string text = command({"INFO", "everything"}).text;
+std::optional<std::int64_t> RedisServer::number(const std::vector<std::string>& arguments,
+                                                const std::string& name) const {
+  const std::string text = "\n" + command(arguments).text;
   const std::size_t at = text.find("\n" + name + ":");
   if (at == std::string::npos) return std::nullopt;
   return std::strtoll(text.c_str() + at + name.size() + 2, nullptr, 10);
@@ -112,9 +117,6 @@ RedisCluster::RedisCluster() {
         "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout",
         "1000", "--cluster-port", std::to_string(free_port()), "--cluster-replica-validity-factor",
         "0"}));
-  const auto must = [](const RedisReply& reply) {
-    if (!reply.ok()) give_up("no cluster: " + reply.text);
-  };
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     must(node(i).command({"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(i + 1)}));
   for (std::size_t i = 0; i < masters; ++i)
@@ -149,8 +151,8 @@ bool RedisCluster::well() {
 }
 
 void RedisCluster::begin_move(std::uint16_t slot, std::size_t from, std::size_t to) {
-  node(to).command({"CLUSTER", "SETSLOT", std::to_string(slot), "IMPORTING", id(from)});
-  node(from).command({"CLUSTER", "SETSLOT", std::to_string(slot), "MIGRATING", id(to)});
+  must(node(to).command({"CLUSTER", "SETSLOT", std::to_string(slot), "IMPORTING", id(from)}));
+  must(node(from).command({"CLUSTER", "SETSLOT", std::to_string(slot), "MIGRATING", id(to)}));
   const auto keys = node(from).command({"CLUSTER", "COUNTKEYSINSLOT", std::to_string(slot)});
   move_keys(slot, from, to, static_cast<std::size_t>(keys.integer() + 1) / 2);
 }
@@ -160,7 +162,25 @@ void RedisCluster::end_move(std::uint16_t slot, std::size_t from, std::size_t to
   move_keys(slot, from, to, static_cast<std::size_t>(keys.integer()));
   const std::string owner = id(to);
   for (const std::size_t i : {to, from})
-    node(i).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", owner});
+    must(node(i).command({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", owner}));
+  // A node that has not heard of the last move may lose what it is given with the next.
+  const bool agreed = wait_until([&] {
+    for (std::size_t i = 0; i < masters; ++i)
+      if (owner_of(slot, i) != node(to).port() || epoch(i) != epoch(to)) return false;
+    return true;
+  });
+  if (!agreed) give_up("the cluster does not agree on a slot that was moved");
+}
+
+std::uint16_t RedisCluster::owner_of(std::uint16_t slot, std::size_t asked) {
+  for (const RedisReply& range : node(asked).command({"CLUSTER", "SLOTS"}).elements)
+    if (range.elements[0].integer() <= slot && slot <= range.elements[1].integer())
+      return static_cast<std::uint16_t>(range.elements[2].elements[1].integer());
+  return 0;
+}
+
+std::int64_t RedisCluster::epoch(std::size_t asked) {
+  return node(asked).number({"CLUSTER", "INFO"}, "cluster_current_epoch").value_or(-1);
 }
 
 void RedisCluster::move_keys(std::uint16_t slot, std::size_t from, std::size_t to,

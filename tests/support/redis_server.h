@@ -29,8 +29,9 @@ class RedisServer {
   RedisClient client() const { return RedisClient(port_); }
   // One command on a connection of its own.
   RedisReply command(const std::vector<std::string>& arguments) const;
-  // A number out of INFO; nothing if it is not there.
-  std::optional<std::int64_t> info(const std::string& name) const;
+  // A number out of what a command says, such as INFO; nothing if it is not there.
+  std::optional<std::int64_t> number(const std::vector<std::string>& arguments,
+                                     const std::string& name) const;
 
   // Kills it; what it had not saved is gone.
   void kill() { process_.reset(); }
@@ -63,8 +64,8 @@ class RedisCluster {
   std::string id(std::size_t index) { return node(index).command({"CLUSTER", "MYID"}).text; }
   // Whether every node that runs finds the cluster well.
   bool well();
-  // Moves a slot from one master to another, its keys too; `between` is called in the middle, when
-  // the slot is on its way and half of its keys are there.
+  // Moves a slot from one master to another, its keys too, until all masters know; `between` is
+  // called in the middle, when the slot is on its way and half of its keys are there.
   template <typename Between>
   void move_slot(std::uint16_t slot, std::size_t from, std::size_t to, Between between) {
     begin_move(slot, from, to);
@@ -75,6 +76,9 @@ class RedisCluster {
  private:
   void begin_move(std::uint16_t slot, std::size_t from, std::size_t to);
   void end_move(std::uint16_t slot, std::size_t from, std::size_t to);
+  // The port of a slot's master and the cluster's epoch, as a node has it.
+  std::uint16_t owner_of(std::uint16_t slot, std::size_t asked);
+  std::int64_t epoch(std::size_t asked);
   void move_keys(std::uint16_t slot, std::size_t from, std::size_t to, std::size_t count);
 
   std::vector<std::unique_ptr<RedisServer>> nodes_;

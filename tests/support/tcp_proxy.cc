@@ -79,6 +79,11 @@ void TcpProxy::stall(bool on) {
   wake();
 }
 
+void TcpProxy::stall_after(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  stall_in_bytes_ = bytes;
+}
+
 void TcpProxy::cut_after(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   cut_in_bytes_ = bytes;
@@ -96,12 +101,7 @@ void TcpProxy::delay_ms(std::int64_t ms) {
 
 bool TcpProxy::done() const {
   const std::lock_guard lock(mutex_);
-  return cut_in_bytes_ == never && corrupt_in_bytes_ == never;
-}
-
-std::uint64_t TcpProxy::passed_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return passed_bytes_;
+  return cut_in_bytes_ == never && corrupt_in_bytes_ == never && stall_in_bytes_ == never;
 }
 
 void TcpProxy::run() {
@@ -139,8 +139,8 @@ void TcpProxy::run() {
       const std::int64_t now = now_ms();
       for (Pair& pair : pairs_) {
         for (Way& way : pair.ways) {
-          if (watched[at++].revents != 0) receive(pair, way);
-          if (watched[at++].revents != 0) pass_on(pair, way, now);
+          if (watched[at++].revents != 0 && !stalled_) receive(pair, way);
+          if (watched[at++].revents != 0 && !stalled_) pass_on(pair, way, now);
         }
       }
       if (cut_in_bytes_ == 0) {
@@ -196,8 +196,22 @@ void TcpProxy::receive(Pair& pair, Way& way) {
       length = std::min(length, cut_in_bytes_);
       cut_in_bytes_ -= length;
     }
-    passed_bytes_ += length;
     chunk.due_ms = now_ms() + delay_ms_;
+    if (stall_in_bytes_ < length) {
+      Chunk before;
+      before.due_ms = chunk.due_ms;
+      before.bytes.assign(chunk.bytes.begin(),
+                          chunk.bytes.begin() + static_cast<std::ptrdiff_t>(stall_in_bytes_));
+      chunk.bytes.erase(chunk.bytes.begin(),
+                        chunk.bytes.begin() + static_cast<std::ptrdiff_t>(stall_in_bytes_));
+      length -= stall_in_bytes_;
+      if (!before.bytes.empty()) way.chunks.push_back(std::move(before));
+      pass_on(pair, way, std::numeric_limits<std::int64_t>::max());
+      stall_in_bytes_ = never;
+      stalled_ = true;
+    } else if (stall_in_bytes_ != never) {
+      stall_in_bytes_ -= length;
+    }
   }
   chunk.bytes.resize(length);
   if (length > 0) way.chunks.push_back(std::move(chunk));

@@ -27,16 +27,16 @@ class TcpProxy {
 
   // Nothing is passed on, either way, while this is set. Connections are still accepted.
   void stall(bool on);
+  // The same once so many more bytes from the server were passed on.
+  void stall_after(std::uint64_t bytes);
   // After so many more bytes from the server every connection is closed, once.
   void cut_after(std::uint64_t bytes);
   // So many more bytes from the server on, one bit is flipped, once.
   void corrupt_after(std::uint64_t bytes);
   // What the server says arrives so much later.
   void delay_ms(std::int64_t ms);
-  // Whether cut_after() or corrupt_after() have done their work.
+  // Whether what was asked for after so many bytes has been done.
   bool done() const;
-  // Bytes that were passed on from the server.
-  std::uint64_t passed_bytes() const;
 
  private:
   static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
@@ -69,7 +69,7 @@ class TcpProxy {
 
   mutable std::mutex mutex_;
   bool stopping_ = false, stalled_ = false;
-  std::uint64_t cut_in_bytes_ = never, corrupt_in_bytes_ = never, passed_bytes_ = 0;
+  std::uint64_t cut_in_bytes_ = never, corrupt_in_bytes_ = never, stall_in_bytes_ = never;
   std::int64_t delay_ms_ = 0;
   std::thread thread_;
 };
