@@ -21,8 +21,10 @@ namespace terrace::storage {
 struct RemoteLookup {
   Ticket ticket = 0;
   BlockKey space;
-  std::vector<BlockKey> keys;    // of one prefix, in its order
-  std::int64_t deadline_ns = 0;  // on the clock's monotonic time; completes as unavailable by then
+  std::vector<BlockKey> keys;  // of one prefix, in its order
+  // On the clock's monotonic time: completes as unavailable by then, and by the configured time-out
+  // in any case. 0: only by the latter.
+  std::int64_t deadline_ns = 0;
 };
 
 struct RemoteRead {
@@ -46,9 +48,9 @@ struct RemoteWrite {
 
 // ok: a lookup was answered, a read put verified bytes into its destination, a write was
 // acknowledged. not_found: a read of what is not there. corruption: the value did not verify; it
-// was deleted at the server. no_space: the server refuses to take more. unavailable: the server is
-// away, too slow, not ready, or not asked because it was so lately; or a queue here is full.
-// io_error: anything else that the server answered.
+// was deleted at the server (of a write: the payload did not). no_space: the server refuses to take
+// more. unavailable: the server is away, too slow, not ready, or not asked because it was so
+// lately; or a queue here is full. io_error: anything else that the server answered.
 struct RemoteCompletion {
   Ticket ticket = 0;
   Status status;
@@ -65,8 +67,8 @@ constexpr const char* to_string(Breaker breaker) {
 
 struct RemoteUsage {
   Breaker breaker = Breaker::closed;
-  // Why the breaker opened the last time, "" if it never did; without secrets. When, in
-  // milliseconds since 1970.
+  // Why the breaker opened, or nothing was written for a while, the last time; "" if that never
+  // was; without secrets. When, in milliseconds since 1970.
   std::string last_failure;
   std::int64_t failed_unix_ms = 0;
   std::uint64_t connections = 0;  // open ones
@@ -92,7 +94,8 @@ class RemoteTier {
   virtual void lookup(RemoteLookup request) = 0;
   virtual void read(RemoteRead request) = 0;
   virtual void write(RemoteWrite request) = 0;
-  // Deletes values at the server, without an answer here.
+  // Deletes values at the server, without an answer here; behind the writes that were asked for
+  // before.
   virtual void erase(const BlockKey& space, std::span<const BlockKey> keys) = 0;
 
   // Moves the completions that have arrived to the end of `out`. Every request with a ticket
