@@ -53,6 +53,10 @@ class Call {
   bool abandoned_ = false;
 };
 
+inline tl::unexpected<Status> not_understood() {
+  return error(StatusCode::internal, "terraced gave an answer that makes no sense");
+}
+
 // Sees to it that a call is answered whatever becomes of it: the last copy answers "unavailable".
 template <typename T>
 class Answer {

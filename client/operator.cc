@@ -4,16 +4,13 @@
 
 #include <algorithm>
 
+#include "client/call.h"
 #include "client/link.h"
 #include "protocol/descriptor.h"
 #include "protocol/packed.h"
 
 namespace terrace::client {
 namespace {
-
-tl::unexpected<Status> not_understood() {
-  return error(StatusCode::internal, "terraced gave an answer that makes no sense");
-}
 
 Result<BlockListing> read_block(protocol::BlockInfo::Reader from) {
   const auto space = protocol::unpack_key(from.getSpace());

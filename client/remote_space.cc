@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/call.h"
 #include "client/limits.h"
 #include "core/checksum.h"
 #include "protocol/descriptor.h"
@@ -12,10 +13,6 @@ namespace {
 
 using protocol::pack;
 using protocol::unpack;
-
-tl::unexpected<Status> not_understood() {
-  return error(StatusCode::internal, "terraced gave an answer that makes no sense");
-}
 
 Result<Match> read_match(protocol::Space::MatchResults::Reader answer, std::size_t keys,
                          std::uint32_t block_tokens) {

@@ -8,7 +8,7 @@ usage() {
 usage: deploy/test.sh [--preset dev|asan-ubsan|tsan]... [--no-quickstart] [--help]
 
   --preset P        only these presets (may be given several times), and no quickstart; without it
-                    dev and asan-ubsan (tsan takes long and is for changes of threaded code)
+                    dev, asan-ubsan and tsan
   --no-quickstart   leave out deploy/quickstart.sh
 
 The last line is "N passed, N failed, N skipped".
@@ -43,7 +43,7 @@ while (($# > 0)); do
   esac
   shift
 done
-if ((${#presets[@]} == 0)); then presets=(dev asan-ubsan); fi
+if ((${#presets[@]} == 0)); then presets=(dev asan-ubsan tsan); fi
 
 # Tests that run a real model are for an optimized build: a sanitizer makes them take minutes and shows
 # nothing that the tiny models do not show.
@@ -51,8 +51,10 @@ readonly SANITIZER_EXCLUDE='DemoModel|demo_model'
 
 # ThreadSanitizer makes everything many times slower, and sees something only where there are threads.
 readonly TSAN_TARGETS=(
-  storage_test disk_test client_test daemon_test
+  storage_test disk_test cuda_test client_test daemon_test
 )
+# Slow cases of one thread.
+readonly TSAN_EXCLUDE='CacheRandom'
 
 # run_preset PRESET : builds and tests it, adds up its results.
 passed=0
@@ -69,7 +71,7 @@ run_preset() {
       ;;
     tsan)
       # ctest shows what was left out of the build as tests of this name.
-      options=(--exclude-regex "$SANITIZER_EXCLUDE|_NOT_BUILT")
+      options=(--exclude-regex "$SANITIZER_EXCLUDE|$TSAN_EXCLUDE|_NOT_BUILT")
       targets=("${TSAN_TARGETS[@]}")
       export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$TERRACE_ROOT/tests/support/tsan.supp
       ;;

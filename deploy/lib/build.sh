@@ -26,7 +26,7 @@ build_preset() {
     say "configuring $preset"
     mkdir -p "$directory"
     log=$directory/configure.log
-    if ! (cd "$TERRACE_ROOT" && cmake --preset "$preset") >"$log" 2>&1; then
+    if ! (cd "$TERRACE_ROOT" && cmake --preset "$preset" -DTERRACE_UNITY=ON) >"$log" 2>&1; then
       tail -n 40 "$log" >&2
       die "could not configure the $preset build; the whole log is $log"
     fi

@@ -2,7 +2,6 @@
 
 // For ZSTD_c_literalCompressionMode.
 #define ZSTD_STATIC_LINKING_ONLY
-#include <zstd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "core/bytes.h"
 #include "storage/codec/byte_planes.h"
+#include "storage/codec/zstd_context.h"
 
 namespace terrace::storage {
 
@@ -29,11 +29,6 @@ constexpr double worth_ratio = 0.95;
 // At higher levels matches are looked for all the same.
 constexpr int max_entropy_only_level = 2;
 constexpr int match_search_step = 4096;
-
-struct FreeContext {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
 
 tl::unexpected<Status> does_not_fit() {
   return error(StatusCode::no_space, "planes: does not fit");
@@ -156,8 +151,8 @@ class PlaneCodec final : public PayloadCodec {
     return ZSTD_isError(bytes) ? 0 : bytes;
   }
 
-  const std::unique_ptr<ZSTD_CCtx, FreeContext> compressor_;
-  const std::unique_ptr<ZSTD_DCtx, FreeContext> decompressor_;
+  const ZstdCompressor compressor_;
+  const ZstdDecompressor decompressor_;
   std::vector<std::byte> scratch_;
 };
 

@@ -1,19 +1,15 @@
 #include "storage/codec/zstd_codec.h"
 
-#include <zstd.h>
 #include <zstd_errors.h>
 
 #include <new>
 #include <string>
 
+#include "storage/codec/zstd_context.h"
+
 namespace terrace::storage {
 
 namespace {
-
-struct FreeContext {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
 
 class ZstdCodec final : public PayloadCodec {
  public:
@@ -47,8 +43,8 @@ class ZstdCodec final : public PayloadCodec {
 
  private:
   const int level_;
-  const std::unique_ptr<ZSTD_CCtx, FreeContext> compressor_;
-  const std::unique_ptr<ZSTD_DCtx, FreeContext> decompressor_;
+  const ZstdCompressor compressor_;
+  const ZstdDecompressor decompressor_;
 };
 
 }  // namespace

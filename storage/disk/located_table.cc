@@ -14,7 +14,7 @@ namespace {
 __extension__ typedef unsigned __int128 Wide;
 
 // A shard grows when it is fuller than this, and shrinks when it is emptier than that.
-constexpr double full = 0.85, empty = 0.4;
+constexpr double most_load = 0.85, least_load = 0.4;
 constexpr std::size_t growth_fraction = 8;
 constexpr std::size_t least_capacity = 8;
 
@@ -94,7 +94,7 @@ void LocatedTable::put(const BlockKey& key, const LocatedBlock& located) {
   assert(static_cast<std::uint64_t>(located.codec) < 1u << codec_bits);
   const std::uint64_t fingerprint = fingerprint_of(key);
   Shard& shard = shards_[shard_of(fingerprint)];
-  if (shard.size + 1 > full * shard.capacity)
+  if (shard.size + 1 > most_load * shard.capacity)
     resize(shard, shard.capacity + std::max(least_capacity, shard.capacity / growth_fraction));
   Entry& entry = place_for(shard, fingerprint);
   if (entry.fingerprint == 0) {
@@ -128,15 +128,15 @@ void LocatedTable::erase(const BlockKey& key) {
   shard.entries[hole] = {};
   --size_;
   --shard.size;
-  if (shard.capacity > least_capacity && shard.size < empty * shard.capacity)
-    resize(shard, std::max(least_capacity, static_cast<std::size_t>(shard.size / full) + 1 +
+  if (shard.capacity > least_capacity && shard.size < least_load * shard.capacity)
+    resize(shard, std::max(least_capacity, static_cast<std::size_t>(shard.size / most_load) + 1 +
                                                shard.capacity / growth_fraction));
 }
 
 void LocatedTable::reserve(std::size_t blocks) {
   // Keys do not spread quite evenly.
-  const auto each = static_cast<std::size_t>(static_cast<double>(blocks) / (full * shard_count) *
-                                             (1 + 1.0 / growth_fraction / 2));
+  const auto each = static_cast<std::size_t>(
+      static_cast<double>(blocks) / (most_load * shard_count) * (1 + 1.0 / growth_fraction / 2));
   for (Shard& shard : shards_)
     if (shard.capacity < each) resize(shard, each);
 }

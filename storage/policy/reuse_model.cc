@@ -10,7 +10,7 @@ namespace {
 
 constexpr RequestNumber requests_a_fit = 64;
 // After so many requests a count is worth half.
-constexpr double half_life_requests = 4096;
+constexpr double count_half_life_requests = 4096;
 
 unsigned kind_of(std::uint8_t uses, bool last) { return use_group(uses) * 2 + last; }
 unsigned class_of_kind(unsigned kind, unsigned size) { return kind * new_sizes + size; }
@@ -49,8 +49,8 @@ RequestNumber ReuseModel::begin_request() {
     for (unsigned b = 0; b < age_buckets; ++b) exposure_[cell_of(c, b)] += waiting_[cell_of(c, b)];
   }
   if (now_ % requests_a_fit == 0) {
-    static const auto fade =
-        static_cast<float>(std::exp2(-static_cast<double>(requests_a_fit) / half_life_requests));
+    static const auto fade = static_cast<float>(
+        std::exp2(-static_cast<double>(requests_a_fit) / count_half_life_requests));
     for (float& count : reuses_) count *= fade;
     for (float& count : exposure_) count *= fade;
     index_.fit(reuses_, exposure_);
