@@ -7,6 +7,7 @@
 #include "storage/device/host_accelerator.h"
 #include "storage/disk/disk_set.h"
 #include "storage/disk/disk_store.h"
+#include "storage/redis/redis_store.h"
 
 namespace terrace::daemon {
 namespace {
@@ -48,6 +49,7 @@ storage::CacheOptions cache_options(const config::DaemonConfig& config,
   options.clean_fraction = config.arena.clean_high;
   options.host_write = write_policy(config.host.write);
   options.disk_write = write_policy(config.disk.write);
+  options.redis_write = write_policy(config.redis.write);
   options.write_behind_hour_bytes = config.disk.write_behind_hour_bytes;
   options.write_behind_day_bytes = config.disk.write_behind_day_bytes;
   for (const config::TenantOptions& tenant : config.tenants)
@@ -117,6 +119,42 @@ Result<std::unique_ptr<storage::DiskTier>> open_disk(const config::DaemonConfig&
   return std::move(*disk);
 }
 
+Result<std::unique_ptr<storage::RemoteTier>> open_redis(const config::RedisOptions& config) {
+  if (config.endpoints.empty()) return nullptr;
+  storage::RedisOptions options;
+  options.mode = config.mode == config::RedisMode::cluster ? storage::RedisMode::cluster
+                                                           : storage::RedisMode::standalone;
+  options.endpoints.clear();
+  std::string names;
+  for (const std::string& text : config.endpoints) {
+    auto endpoint = storage::parse_redis_endpoint(text);
+    if (!endpoint) return error(endpoint.error().with_context("redis.endpoints"));
+    names += (names.empty() ? "" : ", ") + storage::to_string(*endpoint);
+    options.endpoints.push_back(std::move(*endpoint));
+  }
+  options.user = config.user;
+  options.password = config.password;
+  options.tls.enabled = config.tls.enabled;
+  options.tls.ca_file = config.tls.ca_file;
+  options.tls.certificate_file = config.tls.certificate_file;
+  options.tls.key_file = config.tls.key_file;
+  options.tls.server_name = config.tls.server_name;
+  options.tls.verify = config.tls.verify;
+  options.database = config.database;
+  options.key_prefix = config.key_prefix;
+  options.connect_timeout_ms = config.connect_timeout.count();
+  options.request_timeout_ms = config.request_timeout.count();
+  options.ttl_ms = std::chrono::milliseconds(config.ttl).count();
+  options.connections_per_server = config.connections;
+  options.max_in_flight_bytes = config.max_in_flight_bytes;
+  auto store = storage::RedisStore::open(options);
+  if (!store) return error(store.error().with_context("redis"));
+  spdlog::info("redis: {} at {}{}",
+               config.mode == config::RedisMode::cluster ? "a cluster" : "one server", names,
+               config.tls.enabled ? ", TLS" : "");
+  return std::move(*store);
+}
+
 Status open_cuda(Engines& engines, int ordinal) {
   auto driver = cuda::load_driver();
   if (!driver) return driver.error();
@@ -151,9 +189,11 @@ Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config
     return error(std::move(status));
   auto disk = open_disk(config);
   if (!disk) return error(disk.error());
-  auto cache =
-      storage::TieredCache::create(cache_options(config, *engines->accelerator),
-                                   *engines->accelerator, std::move(*disk), engines->clock);
+  auto redis = open_redis(config.redis);
+  if (!redis) return error(redis.error());
+  auto cache = storage::TieredCache::create(cache_options(config, *engines->accelerator),
+                                            *engines->accelerator, std::move(*disk), engines->clock,
+                                            std::move(*redis));
   if (!cache) return error(cache.error());
   engines->cache = std::move(*cache);
   if (const Status& status = engines->cache->host_registration(); !status.ok())

@@ -20,8 +20,8 @@ struct Engines {
 };
 
 // Opens the data directory, recovers what it holds and makes the host arena; the device arena is
-// the business of DeviceTier. already_exists if another daemon has the directory; unavailable if
-// the GPU that was asked for cannot be used.
+// the business of DeviceTier. Redis, if one is configured, need not be there. already_exists if
+// another daemon has the directory; unavailable if the GPU that was asked for cannot be used.
 Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config);
 
 }  // namespace terrace::daemon

@@ -32,6 +32,11 @@ constexpr std::size_t max_blocks_per_lease = 1'000'000;
 // waited for again.
 constexpr std::chrono::milliseconds max_acquire_wait{60'000};
 
+// What part of the time that a caller waits for an answer may go to waiting for Redis: to a match,
+// whose caller has more to do, and to an acquire.
+constexpr double lookup_budget_part = 0.25;
+constexpr double load_budget_part = 0.875;
+
 // Different spaces that one session may open: the cache keeps every one for as long as it runs. A
 // worker has one for each adapter and tenant that it serves.
 constexpr std::size_t max_spaces_per_session = 64;

@@ -30,6 +30,37 @@ ordered_json tier_json(const storage::TierStats& tier) {
           {"corruptions", tier.corruptions}};
 }
 
+// When the tier is on, and why it was off last.
+ordered_json redis_json(const storage::RemoteStats& redis) {
+  const storage::RemoteUsage& usage = redis.usage;
+  return {{"breaker", storage::to_string(usage.breaker)},
+          {"last_failure", usage.last_failure},
+          {"failed_unix_ms", usage.failed_unix_ms},
+          {"connections", usage.connections},
+          {"in_flight_bytes", usage.in_flight_bytes},
+          {"lookups_in_flight", redis.lookups_in_flight},
+          {"reads_in_flight", redis.reads_in_flight},
+          {"writes_in_flight", redis.writes_in_flight},
+          {"lookups", redis.lookups},
+          {"shared_lookups", redis.shared_lookups},
+          {"late_lookups", redis.late_lookups},
+          {"cut_loads", redis.cut_loads},
+          {"queued_prefixes", redis.queued_prefixes},
+          {"dropped_prefixes", redis.dropped_prefixes},
+          {"already_there", redis.already_there},
+          {"found", usage.found},
+          {"absent", usage.absent},
+          {"written", usage.written},
+          {"corrupt", usage.corrupt},
+          {"refused", usage.refused},
+          {"timed_out", usage.timed_out},
+          {"failed", usage.failed},
+          {"not_asked", usage.not_asked},
+          {"rejected", usage.rejected},
+          {"reconnects", usage.reconnects},
+          {"redirections", usage.redirections}};
+}
+
 void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to) {
   to.setSpace(pack(from.space));
   to.setKey(pack(from.key));
@@ -88,31 +119,33 @@ std::string stats_json(const Context& context) {
     }
     tenants.push_back(std::move(one));
   }
-  const ordered_json json = {{"boot_id", context.boot_id},
-                             {"version", version},
-                             {"pid", ::getpid()},
-                             {"uptime_s", uptime.count()},
-                             {"connections", context.connections},
-                             {"sessions", stats.sessions},
-                             {"leases", stats.leases},
-                             {"reserved_slots", stats.reserved_slots},
-                             {"quarantined_slots", stats.quarantined_slots},
-                             {"pending_blocks", stats.pending_blocks},
-                             {"holes", stats.holes},
-                             {"declined_loads", stats.declined_loads},
-                             {"waiting_acquires", stats.waiting_acquires},
-                             {"awaited_blocks", stats.awaited_blocks},
-                             {"expired_waits", stats.expired_waits},
-                             {"declined_writes", stats.declined_writes},
-                             {"pins", stats.pins},
-                             {"pinned_bytes", stats.pinned_bytes},
-                             {"pin_capacity_bytes", stats.pin_capacity_bytes},
-                             {"disk_hour_bytes", stats.disk_hour_bytes},
-                             {"disk_day_bytes", stats.disk_day_bytes},
-                             {"spaces", stats.spaces},
-                             {"tiers", tiers},
-                             {"tenants", tenants}};
-  return json.dump();
+  ordered_json json = {{"boot_id", context.boot_id},
+                       {"version", version},
+                       {"pid", ::getpid()},
+                       {"uptime_s", uptime.count()},
+                       {"connections", context.connections},
+                       {"sessions", stats.sessions},
+                       {"leases", stats.leases},
+                       {"reserved_slots", stats.reserved_slots},
+                       {"quarantined_slots", stats.quarantined_slots},
+                       {"pending_blocks", stats.pending_blocks},
+                       {"holes", stats.holes},
+                       {"declined_loads", stats.declined_loads},
+                       {"waiting_acquires", stats.waiting_acquires},
+                       {"awaited_blocks", stats.awaited_blocks},
+                       {"expired_waits", stats.expired_waits},
+                       {"declined_writes", stats.declined_writes},
+                       {"pins", stats.pins},
+                       {"pinned_bytes", stats.pinned_bytes},
+                       {"pin_capacity_bytes", stats.pin_capacity_bytes},
+                       {"disk_hour_bytes", stats.disk_hour_bytes},
+                       {"disk_day_bytes", stats.disk_day_bytes},
+                       {"spaces", stats.spaces},
+                       {"tiers", tiers},
+                       {"tenants", tenants}};
+  if (stats.remote) json["redis"] = redis_json(*stats.remote);
+  // What a server said is not always text.
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 kj::Promise<void> OperatorServer::stats(StatsContext call) {

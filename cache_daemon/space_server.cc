@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "cache_daemon/limits.h"
+#include "core/clock.h"
 #include "protocol/packed.h"
 
 namespace terrace::daemon {
@@ -25,6 +28,15 @@ void require_device(std::uint16_t index) {
   KJ_REQUIRE(index == 0, "there is no device of this index", index);
 }
 
+// The part of a call's budget that waiting for Redis may take, within an option of its own.
+std::int64_t redis_deadline_ns(std::uint32_t budget_ms, std::chrono::milliseconds request_budget,
+                               std::chrono::milliseconds limit, double part) {
+  const double budget_ns =
+      1e6 * static_cast<double>(budget_ms > 0 ? budget_ms : request_budget.count()) * part;
+  const auto limit_ns = static_cast<double>(std::chrono::nanoseconds(limit).count());
+  return SystemClock().monotonic_ns() + static_cast<std::int64_t>(std::min(budget_ns, limit_ns));
+}
+
 capnp::Data::Reader pack_slots(std::span<const storage::SlotOffset> slots) { return pack(slots); }
 
 }  // namespace
@@ -38,8 +50,34 @@ std::span<const BlockKey> SpaceServer::read_keys(capnp::Data::Reader data) const
 
 kj::Promise<void> SpaceServer::match(MatchContext call) {
   const auto params = call.getParams();
-  const storage::MatchResult found =
-      context_.cache.match(space_, read_keys(params.getKeys()), read_tokens(params.getTokens()));
+  const auto keys = read_keys(params.getKeys());
+  const auto tokens = read_tokens(params.getTokens());
+  const storage::MatchResult found = context_.cache.match(space_, keys, tokens);
+  if (found.matched_blocks < keys.size() && !tokens.empty() &&
+      !context_.config.redis.endpoints.empty()) {
+    bool told = false;
+    auto tell = std::make_shared<std::function<void()>>([&told] { told = true; });
+    context_.cache.look_up(
+        space_, keys, tokens,
+        redis_deadline_ns(params.getBudgetMs(), context_.config.request_budget,
+                          context_.config.redis.lookup_timeout, lookup_budget_part),
+        [tell] { (*tell)(); });
+    if (!told) {
+      auto answered = kj::newPromiseAndFulfiller<void>();
+      auto fulfiller =
+          std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(answered.fulfiller));
+      *tell = [fulfiller] { (*fulfiller)->fulfill(); };
+      context_.deadlines.look();
+      return answered.promise.then([this, call, keys, tokens]() mutable {
+        answer_match(call, context_.cache.match(space_, keys, tokens));
+      });
+    }
+  }
+  answer_match(call, found);
+  return kj::READY_NOW;
+}
+
+void SpaceServer::answer_match(MatchContext& call, const storage::MatchResult& found) {
   constexpr std::size_t result_words_without_states = 16;
   auto results =
       call.getResults(capnp::MessageSize{result_words_without_states + found.blocks.size() / 8, 0});
@@ -51,7 +89,6 @@ kj::Promise<void> SpaceServer::match(MatchContext call) {
     results.setPartialTier(static_cast<std::uint8_t>(found.partial_tier));
   }
   results.setLoadNs(found.load_ns);
-  return kj::READY_NOW;
 }
 
 kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
@@ -62,6 +99,9 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
     options.prefill_tokens_per_second = speed;
   options.partial_tokens = params.getPartialTokens();
   options.wait_ms = std::min(params.getWaitMs(), std::uint32_t{max_acquire_wait.count()});
+  options.remote_deadline_ns =
+      redis_deadline_ns(params.getBudgetMs(), context_.config.request_budget,
+                        context_.config.redis.load_timeout, load_budget_part);
   auto acquired =
       session_->acquire(params.getLease(), space_, read_keys(params.getKeys()), options);
   context_.deadlines.look();

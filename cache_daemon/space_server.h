@@ -22,6 +22,7 @@ class SpaceServer final : public protocol::Space::Server {
  private:
   // The keys of a call, within its limit.
   std::span<const BlockKey> read_keys(capnp::Data::Reader data) const;
+  static void answer_match(MatchContext& call, const storage::MatchResult& found);
 
   Context& context_;
   std::shared_ptr<Session> session_;

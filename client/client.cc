@@ -54,8 +54,8 @@ class SpaceHandle final : public Space {
 
   Result<Match> match(std::span<const BlockKey> keys, std::span<const Token> tokens,
                       Deadline deadline) override {
-    return ask<Match>(deadline, [keys, tokens](RemoteSpace& space, const Answer<Match>& answer) {
-      space.match(keys, tokens, answer);
+    return ask<Match>(deadline, [=](RemoteSpace& space, const Answer<Match>& answer) {
+      space.match(keys, tokens, deadline, answer);
     });
   }
 
@@ -65,7 +65,7 @@ class SpaceHandle final : public Space {
     using Blocks = std::vector<AcquiredBlock>;
     const WireLease wire = ++shared_->last_wire_lease;
     auto blocks = ask<Blocks>(deadline, [=](RemoteSpace& space, const Answer<Blocks>& answer) {
-      space.acquire(lease, wire, keys, options, answer);
+      space.acquire(lease, wire, keys, options, deadline, answer);
     });
     if (!blocks) give_up(lease, wire);
     return blocks;

@@ -75,6 +75,13 @@ capnp::MessageSize request_size(std::size_t packed_bytes) {
   return {request_words + packed_bytes / sizeof(capnp::word), 1};
 }
 
+std::uint32_t ms_until(Deadline deadline) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Deadline::clock::now());
+  return static_cast<std::uint32_t>(
+      std::clamp<std::chrono::milliseconds::rep>(left.count(), 1, UINT32_MAX));
+}
+
 }  // namespace
 
 void RemoteSpace::connect(Link& link) {
@@ -96,12 +103,13 @@ void RemoteSpace::disconnect() {
 }
 
 void RemoteSpace::match(std::span<const BlockKey> keys, std::span<const Token> tokens,
-                        Answer<Match> answer) {
+                        Deadline deadline, Answer<Match> answer) {
   if (link_ == nullptr) return;
   auto request = remote_.matchRequest(request_size(keys.size_bytes() + tokens.size_bytes()));
   const bool wanted = answer.call().while_wanted([&] {
     request.setKeys(pack(keys));
     request.setTokens(pack(tokens));
+    request.setBudgetMs(ms_until(deadline));
   });
   if (!wanted) return;
   link_->add(request.send().then(
@@ -112,7 +120,7 @@ void RemoteSpace::match(std::span<const BlockKey> keys, std::span<const Token> t
 }
 
 void RemoteSpace::acquire(LeaseId lease, WireLease wire, std::span<const BlockKey> keys,
-                          const AcquireOptions& options,
+                          const AcquireOptions& options, Deadline deadline,
                           Answer<std::vector<AcquiredBlock>> answer) {
   if (link_ == nullptr) return;
   auto request = remote_.acquireRequest(request_size(keys.size_bytes()));
@@ -120,6 +128,7 @@ void RemoteSpace::acquire(LeaseId lease, WireLease wire, std::span<const BlockKe
   request.setLease(wire);
   request.setPrefillTokensPerSecond(options.prefill_tokens_per_second);
   request.setPartialTokens(options.partial_tokens);
+  request.setBudgetMs(ms_until(deadline));
   request.setWaitMs(static_cast<std::uint32_t>(
       std::clamp<std::chrono::milliseconds::rep>(options.wait.count(), 0, UINT32_MAX)));
   leases_[lease].wires.push_back(wire);

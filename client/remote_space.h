@@ -30,9 +30,12 @@ class RemoteSpace : public std::enable_shared_from_this<RemoteSpace> {
   void connect(Link& link);
   void disconnect();
 
-  void match(std::span<const BlockKey> keys, std::span<const Token> tokens, Answer<Match> answer);
+  // `deadline`: until when the answer is waited for.
+  void match(std::span<const BlockKey> keys, std::span<const Token> tokens, Deadline deadline,
+             Answer<Match> answer);
   void acquire(LeaseId lease, WireLease wire, std::span<const BlockKey> keys,
-               const AcquireOptions& options, Answer<std::vector<AcquiredBlock>> answer);
+               const AcquireOptions& options, Deadline deadline,
+               Answer<std::vector<AcquiredBlock>> answer);
   // Answers with no slots at all only if `unless_taken`, and then maybe.
   void reserve(LeaseId lease, WireLease wire, std::span<const BlockKey> keys, std::size_t unnamed,
                bool unless_taken, Answer<std::optional<std::vector<Slot>>> answer);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "config/option_reader.h"
@@ -18,6 +20,12 @@ constexpr std::uint64_t min_slab_bytes = 64 * kib;
 constexpr std::uint64_t max_slab_bytes = 1 * gib;
 constexpr std::int64_t max_request_budget_ms = 60'000;
 constexpr std::int64_t max_drain_deadline_s = 3600;
+constexpr std::int64_t max_redis_timeout_ms = 600'000;
+constexpr std::int64_t max_redis_ttl_s = 10ll * 366 * 24 * 3600;
+constexpr unsigned max_redis_database = 1u << 16;
+constexpr unsigned max_redis_connections = 32;
+// More is no password.
+constexpr std::size_t max_secret_bytes = 4096;
 
 // An arena that does not fit into the machine's memory ends in the kernel's out-of-memory killer.
 std::uint64_t physical_memory_bytes() {
@@ -123,6 +131,59 @@ void read_tenants(OptionReader& options, std::vector<TenantOptions>& tenants) {
                                    " tenants, expected at most " + std::to_string(max_tenants));
 }
 
+void milliseconds(OptionReader& options, std::string_view key, std::chrono::milliseconds& field) {
+  std::int64_t ms = field.count();
+  options.integer(key, ms, std::int64_t{1}, max_redis_timeout_ms);
+  field = std::chrono::milliseconds(ms);
+}
+
+// `password_file` in place of a password: its first line.
+Status read_redis(OptionReader& options, RedisOptions& redis) {
+  options.texts("redis.endpoints", redis.endpoints);
+  if (std::ranges::any_of(redis.endpoints, &std::string::empty))
+    options.problem("redis.endpoints", "found no text, expected a host and a port");
+  options.choice("redis.mode", redis.mode,
+                 {{"standalone", RedisMode::standalone}, {"cluster", RedisMode::cluster}});
+  options.text("redis.user", redis.user);
+  options.secret("redis.password", redis.password);
+  std::string password_file;
+  options.text("redis.password_file", password_file);
+  options.integer("redis.database", redis.database, 0u, max_redis_database);
+  if (redis.mode == RedisMode::cluster && redis.database != 0)
+    options.problem("redis.database", "found another than 0, expected 0: a cluster has no other");
+  options.text("redis.prefix", redis.key_prefix);
+  std::int64_t ttl_s = redis.ttl.count();
+  options.integer("redis.ttl_s", ttl_s, std::int64_t{0}, max_redis_ttl_s);
+  redis.ttl = std::chrono::seconds(ttl_s);
+  read_write_policy(options, "redis.write", redis.write);
+  milliseconds(options, "redis.connect_timeout_ms", redis.connect_timeout);
+  milliseconds(options, "redis.request_timeout_ms", redis.request_timeout);
+  milliseconds(options, "redis.lookup_timeout_ms", redis.lookup_timeout);
+  milliseconds(options, "redis.load_timeout_ms", redis.load_timeout);
+  options.integer("redis.connections", redis.connections, 1u, max_redis_connections);
+  options.bytes("redis.max_in_flight", redis.max_in_flight_bytes, 1 * mib, 64 * gib);
+  options.flag("redis.tls.enabled", redis.tls.enabled);
+  options.text("redis.tls.ca_file", redis.tls.ca_file);
+  options.text("redis.tls.certificate_file", redis.tls.certificate_file);
+  options.text("redis.tls.key_file", redis.tls.key_file);
+  options.text("redis.tls.server_name", redis.tls.server_name);
+  options.flag("redis.tls.verify", redis.tls.verify);
+
+  if (password_file.empty()) return {};
+  if (!redis.password.empty())
+    options.problem("redis.password_file", "found a password beside it, expected one of the two");
+  std::ifstream file(password_file, std::ios::binary);
+  std::string text(max_secret_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || (!file && !file.eof()))
+    return {StatusCode::io_error, "redis.password_file: cannot read " + password_file};
+  redis.password = text.substr(0, text.find_first_of("\r\n"));
+  if (redis.password.empty() || text.size() > max_secret_bytes)
+    options.problem("redis.password_file", "found no password in its first line, expected one");
+  return {};
+}
+
 void read_limits(OptionReader& options, DaemonLimits& limits) {
   options.integer("limits.max_sessions", limits.max_sessions, 1u, 100'000u);
   options.integer("limits.max_keys_per_call", limits.max_keys_per_call, 1u, 1'000'000u);
@@ -154,6 +215,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   config.drain_deadline = std::chrono::seconds(drain_deadline_s);
 
   read_tiers(options, config);
+  if (Status status = read_redis(options, config.redis); !status.ok()) return error(status);
   read_tenants(options, config.tenants);
   read_limits(options, config.limits);
   options.choice("log.level", config.log.level,

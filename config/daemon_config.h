@@ -28,6 +28,8 @@ enum class DiskCodec { raw, zstd, planes };
 enum class DiskRing { automatic, io_uring, threads };
 // Which blocks leave a full tier first.
 enum class EvictionPolicy { reuse_index, lru };
+// One server, or a Redis Cluster that some of its nodes are named of.
+enum class RedisMode { standalone, cluster };
 enum class LogLevel { trace, debug, info, warning, error };
 
 struct DeviceOptions {
@@ -65,6 +67,30 @@ struct DiskOptions {
   DiskCodec codec = DiskCodec::planes;
   int zstd_level = 1;
   DiskRing ring = DiskRing::automatic;
+};
+
+struct RedisTlsOptions {
+  bool enabled = false;
+  std::string ca_file, certificate_file, key_file;  // PEM; ca_file "": the system's
+  std::string server_name;                          // "": the endpoint's host
+  bool verify = true;
+};
+
+// The tier that other hosts share.
+struct RedisOptions {
+  std::vector<std::string> endpoints;  // "host:port"; none: no such tier
+  RedisMode mode = RedisMode::standalone;
+  std::string user, password;  // the password also out of password_file
+  RedisTlsOptions tls;
+  unsigned database = 0;
+  std::string key_prefix = "terrace";
+  std::chrono::seconds ttl{24 * 3600};  // 0: values stay until the server drops them
+  WritePolicy write = WritePolicy::on_second_use;
+  std::chrono::milliseconds connect_timeout{500}, request_timeout{1000};
+  // What a match, and what an acquire, waits for it at most.
+  std::chrono::milliseconds lookup_timeout{10}, load_timeout{100};
+  unsigned connections = 3;  // to each server, for values
+  std::uint64_t max_in_flight_bytes = 64 * mib;
 };
 
 // "auto" pins may take this part of the lowest tier.
@@ -107,6 +133,7 @@ struct DaemonConfig {
   HostOptions host;
   ArenaOptions arena;
   DiskOptions disk;
+  RedisOptions redis;
   PinsOptions pins;
   std::vector<TenantOptions> tenants;
   EvictionOptions eviction;
@@ -115,8 +142,8 @@ struct DaemonConfig {
 };
 
 // The defaults, then the file if one is given, then the overrides. invalid_argument with every
-// problem in one line, "FILE:LINE: KEY: found …, expected …" each; io_error if the file cannot be
-// read.
+// problem in one line, "FILE:LINE: KEY: found …, expected …" each, and no secret; io_error if the
+// file, or one that holds a secret, cannot be read.
 Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::path>& file,
                                         std::span<const Override> overrides);
 

@@ -96,6 +96,21 @@ void OptionReader::text(std::string_view key, std::string& field) {
     mismatch(*entry, "text in quotes");
 }
 
+void OptionReader::secret(std::string_view key, std::string& field) {
+  const Entry* entry = take(key);
+  if (entry == nullptr) return;
+  const auto* value = std::get_if<std::string>(&entry->value);
+  if (value != nullptr && value->find('\0') == std::string::npos) {
+    field = *value;
+    return;
+  }
+  const bool tells = value != nullptr || std::holds_alternative<std::int64_t>(entry->value) ||
+                     std::holds_alternative<double>(entry->value);
+  problems_.push_back(entry->where + ": found " +
+                      (tells ? "something else" : describe(entry->value)) +
+                      ", expected text in quotes");
+}
+
 void OptionReader::texts(std::string_view key, std::vector<std::string>& field) {
   const Entry* entry = take(key);
   if (entry == nullptr) return;

@@ -24,6 +24,8 @@ class OptionReader {
   // (inclusive); otherwise the field keeps its value.
   void flag(std::string_view key, bool& field);
   void text(std::string_view key, std::string& field);
+  // The same, and what is wrong with it is said without saying what it is.
+  void secret(std::string_view key, std::string& field);
   // A list of texts, or one text.
   void texts(std::string_view key, std::vector<std::string>& field);
   void number(std::string_view key, double& field, double minimum, double maximum);

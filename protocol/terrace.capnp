@@ -110,22 +110,24 @@ interface Space {
   # Packed fields: keys are 32 bytes each, tokens int32, slots uint64; states are BlockState and
   # tiers Tier of core/tier.h, a byte each.
 
-  match @0 (keys :Data, tokens :Data)
+  match @0 (keys :Data, tokens :Data, budgetMs :UInt32)
       -> (states :Data, matchedBlocks :UInt32, partialTokens :UInt32, partialKey :Data, loadNs :UInt64,
           partialTier :UInt8);
   # Metadata only; counts as no use. tokens are those of the whole prompt, or none. states holds one
   # entry a key, pending included. partialKey is empty unless partialTokens > 0: the block that
   # shares so many leading tokens with the first missing one, fewer than blockTokens; partialTier is
-  # the highest that has it.
+  # the highest that has it. budgetMs: how long the caller waits for the answer (0: not said). Where there
+  # is a Redis tier and tokens, it is asked what it has behind what is here, for a part of that.
 
   acquire @1 (lease :UInt64, keys :Data, prefillTokensPerSecond :Float64, deviceIndex :UInt16,
-              partialTokens :UInt32, waitMs :UInt32)
+              partialTokens :UInt32, waitMs :UInt32, budgetMs :UInt32)
       -> (slots :Data, tiers :Data);
   # Holds the leading run of keys in the device tier, loading what is lower; answers when it is there.
   # The lease's number is the client's choice. A release in the meantime answers with nothing.
   # partialTokens > 0: the last key is a match's partialKey, wanted for so many tokens.
   # waitMs > 0: waits so long for keys behind the present run that other sessions are computing
-  # (pending); answers early when nobody else computes the next one any more.
+  # (pending); answers early when nobody else computes the next one any more. budgetMs: how long the
+  # caller waits for the answer (0: not said); blocks that come out of Redis too late for it are left out.
 
   reserve @2 (lease :UInt64, keys :Data, unnamed :UInt32, deviceIndex :UInt16, unlessTaken :Bool)
       -> (slots :Data, taken :Bool);

@@ -21,13 +21,6 @@ std::string label_of(const Listing& listing, const BlockKey& space) {
   return label == listing.space_labels.end() ? "" : label->second;
 }
 
-// A label is text of a client; control characters in it must not reach a terminal.
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
-
 std::string joined_tiers(const std::array<bool, tier_count>& tiers) {
   std::string joined;
   for (const Tier tier : all_tiers)
@@ -54,6 +47,12 @@ void print_space_heading(const Listing& listing, std::size_t first, std::ostream
 }
 
 }  // namespace
+
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text;
+}
 
 void sort_by_prefix(std::vector<ListedBlock>& blocks) {
   const auto in_order = [](const ListedBlock* a, const ListedBlock* b) {

@@ -29,6 +29,9 @@ struct Listing {
   bool complete = true;  // false: there are more blocks than these
 };
 
+// Without control characters: what a client or a server said must not command a terminal.
+std::string printable(std::string text);
+
 // Orders blocks by space, then each prefix from its head to its tail, a block before what follows
 // it. A block whose parent is not among them begins a prefix of its own.
 void sort_by_prefix(std::vector<ListedBlock>& blocks);

@@ -1,10 +1,13 @@
 #include "client/cli/stats.h"
 
 #include <cstdint>
+#include <ctime>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
 
+#include "client/cli/listing.h"
 #include "core/bytes.h"
 
 namespace terrace::cli {
@@ -38,17 +41,43 @@ std::string format_duration(std::uint64_t seconds) {
   return std::to_string(seconds / 86400) + " d " + std::to_string(seconds / 3600 % 24) + " h";
 }
 
-void print_tier(const std::string& name, const ordered_json& tier, std::ostream& out) {
-  if (number(tier, "capacity_bytes") == 0) {
+// `shared`: other hosts have it, too, and nobody here knows how full it is.
+void print_tier(const std::string& name, const ordered_json& tier, bool shared, std::ostream& out) {
+  if (!shared && number(tier, "capacity_bytes") == 0) {
     out << std::left << std::setw(8) << name << "off\n";
     return;
   }
-  out << std::left << std::setw(8) << name << std::right << std::setw(10)
-      << format_bytes(number(tier, "used_bytes")) << std::setw(10)
-      << format_bytes(number(tier, "capacity_bytes"));
+  const auto bytes = [&](const char* key) {
+    return shared ? std::string("-") : format_bytes(number(tier, key));
+  };
+  out << std::left << std::setw(8) << name << std::right << std::setw(10) << bytes("used_bytes")
+      << std::setw(10) << bytes("capacity_bytes");
   for (const char* counter : {"blocks", "hits", "misses", "evictions", "failures", "corruptions"})
     out << std::setw(12) << number(tier, counter);
   out << "\n";
+}
+
+std::string utc(std::uint64_t unix_ms) {
+  const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
+  std::tm parts{};
+  if (::gmtime_r(&seconds, &parts) == nullptr) return "";
+  std::ostringstream out;
+  out << std::put_time(&parts, "%Y-%m-%d %H:%M:%S UTC");
+  return out.str();
+}
+
+void print_redis(const ordered_json& redis, std::ostream& out) {
+  const std::string breaker = text(redis, "breaker");
+  out << "\nredis: "
+      << (breaker == "open"        ? "off"
+          : breaker == "half_open" ? "off, being tried again"
+                                   : "on")
+      << ", " << number(redis, "connections") << " connections, "
+      << format_bytes(number(redis, "in_flight_bytes")) << " under way, "
+      << number(redis, "queued_prefixes") << " prefixes to be written\n";
+  if (const std::string why = text(redis, "last_failure"); !why.empty())
+    out << "redis: " << (breaker == "closed" ? "was off at " : "off since ")
+        << utc(number(redis, "failed_unix_ms")) << ": " << printable(why) << "\n";
 }
 
 }  // namespace
@@ -59,6 +88,8 @@ Status print_stats(const std::string& stats_json, std::ostream& out) {
   out << "terraced " << text(*stats, "version") << ", process " << number(*stats, "pid") << ", up "
       << format_duration(number(*stats, "uptime_s")) << "\n";
   const auto tiers = stats->find("tiers");
+  const auto redis = stats->find("redis");
+  const bool has_redis = redis != stats->end() && redis->is_object();
   if (tiers != stats->end() && tiers->is_object()) {
     out << "\n"
         << std::left << std::setw(8) << "tier" << std::right << std::setw(10) << "used"
@@ -67,8 +98,9 @@ Status print_stats(const std::string& stats_json, std::ostream& out) {
       out << std::setw(12) << heading;
     out << "\n";
     for (const auto& [name, tier] : tiers->items())
-      if (tier.is_object()) print_tier(name, tier, out);
+      if (tier.is_object()) print_tier(name, tier, has_redis && name == "redis", out);
   }
+  if (has_redis) print_redis(*redis, out);
   out << "\n";
   const std::pair<const char*, const char*> counters[] = {
       {"sessions", "sessions"},

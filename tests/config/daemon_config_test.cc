@@ -89,6 +89,24 @@ TEST(DaemonConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->disk.codec, defaults.disk.codec);
   EXPECT_EQ(example->disk.zstd_level, defaults.disk.zstd_level);
   EXPECT_EQ(example->disk.ring, defaults.disk.ring);
+  EXPECT_EQ(example->redis.endpoints, defaults.redis.endpoints);
+  EXPECT_TRUE(example->redis.endpoints.empty()) << "off";
+  EXPECT_EQ(example->redis.mode, defaults.redis.mode);
+  EXPECT_EQ(example->redis.user, defaults.redis.user);
+  EXPECT_EQ(example->redis.password, defaults.redis.password);
+  EXPECT_EQ(example->redis.database, defaults.redis.database);
+  EXPECT_EQ(example->redis.key_prefix, defaults.redis.key_prefix);
+  EXPECT_EQ(example->redis.ttl, defaults.redis.ttl);
+  EXPECT_EQ(example->redis.write, defaults.redis.write);
+  EXPECT_EQ(example->redis.connect_timeout, defaults.redis.connect_timeout);
+  EXPECT_EQ(example->redis.request_timeout, defaults.redis.request_timeout);
+  EXPECT_EQ(example->redis.lookup_timeout, defaults.redis.lookup_timeout);
+  EXPECT_EQ(example->redis.load_timeout, defaults.redis.load_timeout);
+  EXPECT_EQ(example->redis.connections, defaults.redis.connections);
+  EXPECT_EQ(example->redis.max_in_flight_bytes, defaults.redis.max_in_flight_bytes);
+  EXPECT_EQ(example->redis.tls.enabled, defaults.redis.tls.enabled);
+  EXPECT_EQ(example->redis.tls.ca_file, defaults.redis.tls.ca_file);
+  EXPECT_EQ(example->redis.tls.verify, defaults.redis.tls.verify);
   EXPECT_EQ(example->eviction.policy, defaults.eviction.policy);
   EXPECT_EQ(example->limits.max_sessions, defaults.limits.max_sessions);
   EXPECT_EQ(example->limits.max_keys_per_call, defaults.limits.max_keys_per_call);
@@ -116,6 +134,21 @@ write_behind_per_day = 0
 codec = "zstd"
 zstd_level = 3
 ring = "threads"
+[redis]
+endpoints = ["a:1", "[::1]:2"]
+mode = "cluster"
+user = "me"
+password = "secret"
+prefix = "kv"
+ttl_s = 0
+write = "behind"
+connect_timeout_ms = 1
+request_timeout_ms = 2
+lookup_timeout_ms = 3
+load_timeout_ms = 4
+connections = 5
+max_in_flight = "8MiB"
+tls = {enabled = true, ca_file = "ca", certificate_file = "c", key_file = "k", server_name = "n", verify = false}
 [pins]
 capacity = "2MiB"
 [eviction]
@@ -154,6 +187,24 @@ level = "debug"
   EXPECT_EQ(config->disk.codec, DiskCodec::zstd);
   EXPECT_EQ(config->disk.zstd_level, 3);
   EXPECT_EQ(config->disk.ring, DiskRing::threads);
+  const RedisOptions& redis = config->redis;
+  EXPECT_EQ(redis.endpoints, (std::vector<std::string>{"a:1", "[::1]:2"}));
+  EXPECT_EQ(redis.mode, RedisMode::cluster);
+  EXPECT_EQ(redis.user, "me");
+  EXPECT_EQ(redis.password, "secret");
+  EXPECT_EQ(redis.key_prefix, "kv");
+  EXPECT_EQ(redis.ttl.count(), 0);
+  EXPECT_EQ(redis.write, WritePolicy::behind);
+  EXPECT_EQ(redis.connect_timeout.count(), 1);
+  EXPECT_EQ(redis.request_timeout.count(), 2);
+  EXPECT_EQ(redis.lookup_timeout.count(), 3);
+  EXPECT_EQ(redis.load_timeout.count(), 4);
+  EXPECT_EQ(redis.connections, 5u);
+  EXPECT_EQ(redis.max_in_flight_bytes, 8 * mib);
+  EXPECT_TRUE(redis.tls.enabled);
+  EXPECT_EQ(redis.tls.ca_file + redis.tls.certificate_file + redis.tls.key_file, "cack");
+  EXPECT_EQ(redis.tls.server_name, "n");
+  EXPECT_FALSE(redis.tls.verify);
   EXPECT_EQ(config->eviction.policy, EvictionPolicy::lru);
   EXPECT_EQ(config->limits.max_sessions, 2u);
   EXPECT_EQ(config->limits.max_keys_per_call, 3u);
@@ -161,6 +212,35 @@ level = "debug"
   EXPECT_EQ(config->limits.max_queued_bytes, 1 * mib);
   EXPECT_EQ(config->limits.max_message_bytes, 1 * mib);
   EXPECT_EQ(config->log.level, LogLevel::debug);
+}
+
+TEST(DaemonConfig, ThePasswordOfRedisMayLieInAFile) {
+  const auto load_password = [](const std::string& contents) {
+    const ConfigFile secret(contents);
+    const std::string file = "redis.password_file=\"" + secret.path().string() + "\"";
+    return load_with({file.c_str()});
+  };
+  EXPECT_EQ(load_password("hush\n")->redis.password, "hush");
+  EXPECT_EQ(load_password("no newline")->redis.password, "no newline");
+  EXPECT_EQ(load_password("first\r\nsecond\n")->redis.password, "first");
+  EXPECT_EQ(load_password(std::string(4096, 'x'))->redis.password.size(), 4096u);
+  for (const std::string& none : {std::string(), std::string("\nx"), std::string(4097, 'x')}) {
+    const auto config = load_password(none);
+    ASSERT_FALSE(config);
+    EXPECT_THAT(config.error().message(), HasSubstr("found no password in its first line"));
+  }
+  const auto missing = load_with({"redis.password_file=\"/nowhere/password\""});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code(), StatusCode::io_error);
+}
+
+TEST(DaemonConfig, SecretsAreNotSaid) {
+  for (const std::string& message :
+       {message_for("redis = {password = 31415926}"), message_with({"redis.password=31415926"}),
+        message_with({"redis.password=\"31415926\"", "redis.password_file=\"/nowhere\""})}) {
+    EXPECT_THAT(message, HasSubstr("redis.password"));
+    EXPECT_THAT(message, Not(HasSubstr("31415926")));
+  }
 }
 
 TEST(DaemonConfig, TenantsAreNamedByPeople) {

@@ -32,6 +32,29 @@ TEST(Stats, TableShowsTiersAndCounters) {
   EXPECT_THAT(out.str(), HasSubstr("1 sessions, 2 leases\n"));
 }
 
+TEST(Stats, TableSaysWhyRedisWasOff) {
+  const auto shown = [](const char* breaker, const char* why) {
+    nlohmann::json stats = {
+        {"tiers", {{"redis", {{"capacity_bytes", 0}, {"blocks", 3}, {"hits", 2}}}}},
+        {"redis",
+         {{"breaker", breaker},
+          {"connections", 4},
+          {"last_failure", why},
+          {"failed_unix_ms", 1'700'000'000'123}}}};
+    std::ostringstream out;
+    EXPECT_TRUE(print_stats(stats.dump(), out).ok());
+    return out.str();
+  };
+  EXPECT_THAT(shown("closed", ""),
+              HasSubstr("redis            -         -           3           2"));
+  EXPECT_THAT(shown("closed", ""), HasSubstr("redis: on, 4 connections"));
+  EXPECT_THAT(shown("closed", ""), ::testing::Not(HasSubstr("off")));
+  EXPECT_THAT(shown("open", "no\x1b[1m route"),
+              HasSubstr("redis: off since 2023-11-14 22:13:20 UTC: no?[1m route\n"));
+  EXPECT_THAT(shown("closed", "gone"),
+              HasSubstr("redis: was off at 2023-11-14 22:13:20 UTC: gone\n"));
+}
+
 TEST(Stats, JsonIsOneObjectInOneLine) {
   std::ostringstream out;
   ASSERT_TRUE(print_stats_json(stats_text, out).ok());
