@@ -43,6 +43,8 @@ class DataFiles {
   std::map<std::uint32_t, std::uint32_t> all_units() const;
   // The length of the file now: it may have been cut by somebody else.
   Result<std::uint64_t> current_bytes(std::uint32_t file) const { return files_.size(fd(file)); }
+  // Makes durable what was written to a file, by an earlier process too.
+  Status sync(std::uint32_t file) const { return files_.sync(fd(file)); }
   // False once a file could not be opened with O_DIRECT.
   bool direct() const { return direct_; }
 

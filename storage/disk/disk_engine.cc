@@ -48,9 +48,10 @@ DiskEngine::DiskEngine(const DiskOptions& options, DiskWorld world, std::unique_
   limit_data(index_->allocated_bytes());
   used_bytes_ = allocator_.used_units() * extent_unit_bytes;
   direct_ = data_->direct();
-  codec_threads_ = std::make_unique<WorkerThreads>(options_.codec_threads);
-  commit_thread_ = std::make_unique<WorkerThreads>(1);
-  thread_ = std::thread([this] { run(); });
+  codec_threads_ = world_.make_workers(options_.codec_threads);
+  commit_thread_ = world_.make_workers(1);
+  thread_ = world_.make_workers(1);
+  thread_->loop([this] { return turn(); });
 }
 
 DiskEngine::~DiskEngine() {
@@ -59,7 +60,7 @@ DiskEngine::~DiskEngine() {
     stop_requested_ = true;
   }
   ring_->wake();
-  thread_.join();
+  thread_.reset();
   codec_threads_.reset();
   commit_thread_.reset();
   if (Status flushed = index_->flush(); !flushed.ok()) spdlog::warn("disk: {}", flushed.message());
@@ -100,21 +101,19 @@ DiskUsage DiskEngine::usage() const {
   return {capacity_bytes_.load(), used_bytes_.load(), quarantined_records_.load()};
 }
 
-void DiskEngine::run() {
-  std::vector<RingCompletion> arrived;
-  for (;;) {
-    take_inbox();
-    start_reads();
-    start_writes();
-    maybe_start_sync();
-    maybe_start_commit();
-    start_clears();
-    deliver();
-    if (stopping_ && idle()) return;
-    arrived.clear();
-    ring_->wait(arrived, wait_ns());
-    for (const RingCompletion& completion : arrived) handle(completion);
-  }
+bool DiskEngine::turn() {
+  take_inbox();
+  start_reads();
+  start_writes();
+  maybe_start_sync();
+  maybe_start_commit();
+  start_clears();
+  deliver();
+  if (stopping_ && idle()) return false;
+  arrived_.clear();
+  ring_->wait(arrived_, wait_ns());
+  for (const RingCompletion& completion : arrived_) handle(completion);
+  return true;
 }
 
 void DiskEngine::take_inbox() {
@@ -244,6 +243,8 @@ void DiskEngine::deliver() {
 
 void DiskEngine::begin_stop() {
   stopping_ = true;
+  // An index that failed a moment ago is tried once more.
+  retry_commit_ns_ = 0;
   // What has not begun needs memory of the caller that may go away now.
   ready_reads_.clear();
   ready_writes_.clear();

@@ -21,7 +21,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <variant>
@@ -85,7 +84,7 @@ class DiskEngine {
     std::uint64_t number = 0;
   };
 
-  void run();
+  bool turn();
   void take_inbox();
   void post(std::function<void()> function);  // any thread: runs it on the disk thread
   void accept(DiskRequest request);
@@ -220,7 +219,8 @@ class DiskEngine {
   AlignedBuffer zero_page_;
   iovec zero_iovec_{};
 
-  std::vector<DiskCompletion> completed_;  // of this turn of the loop
+  std::vector<RingCompletion> arrived_;    // of this turn of the loop
+  std::vector<DiskCompletion> completed_;  // likewise
   bool stopping_ = false;
 
   std::mutex inbox_mutex_;
@@ -243,8 +243,7 @@ class DiskEngine {
     return codecs_[worker][static_cast<std::size_t>(codec)].get();
   }
   // Before the disk thread in order of destruction: it posts to them, they to its inbox.
-  std::unique_ptr<WorkerThreads> codec_threads_, commit_thread_;
-  std::thread thread_;
+  std::unique_ptr<Workers> codec_threads_, commit_thread_, thread_;
 };
 
 }  // namespace terrace::storage

@@ -14,6 +14,7 @@
 #include "storage/disk/files.h"
 #include "storage/disk/index.h"
 #include "storage/disk/ring.h"
+#include "storage/disk/worker_threads.h"
 
 namespace terrace::storage {
 
@@ -37,9 +38,9 @@ constexpr std::int64_t entry_commit_ns = 500'000'000;
 // Extents where a write failed rest, so that the next write tries another place; past this many
 // the oldest is used again.
 constexpr std::size_t max_resting_extents = 64;
-// How old recency that is not on the disk yet may be; also how long a commit that failed waits. What
-// comes before (the cache tells of uses in batches) and the commit itself are to fit into the rest
-// of a second.
+// How old recency that is not on the disk yet may be; also how long a commit that failed waits.
+// What comes before (the cache tells of uses in batches) and the commit itself are to fit into the
+// rest of a second.
 constexpr std::int64_t recency_commit_ns = 500'000'000;
 
 // What is kept of the capacity for the index: this part, or more if that is what it takes with a
@@ -68,6 +69,7 @@ struct DiskWorld {
   std::unique_ptr<Files> files;  // null: the system's
   std::function<Result<std::unique_ptr<Ring>>(RingKind, unsigned depth)> make_ring;  // null: same
   std::shared_ptr<const Clock> clock;                                                // null: same
+  std::function<std::unique_ptr<Workers>(unsigned count)> make_workers;  // null: threads
 };
 
 constexpr std::uint64_t index_log_bytes(const DiskOptions& options) {

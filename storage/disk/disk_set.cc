@@ -44,12 +44,24 @@ Result<std::unique_ptr<DiskSet>> DiskSet::open(const DiskOptions& options,
 }
 
 void DiskSet::adopt(std::size_t part) {
+  std::unordered_map<BlockKey, std::uint64_t> twice;
   for (RecoveredBlock& block : parts_[part].store->take_recovered_blocks()) {
-    // Written again while this directory was away: one record is enough.
-    if (!part_of_.emplace(block.key, static_cast<std::uint32_t>(part)).second)
-      parts_[part].store->erase(block.key);
-    else
+    // Written again while this directory was away, or left here by a write that failed: one record
+    // is enough.
+    if (part_of_.emplace(block.key, static_cast<std::uint32_t>(part)).second) {
       recovered_blocks_.push_back(std::move(block));
+    } else {
+      parts_[part].store->erase(block.key);
+      twice[block.key] = block.recency;
+    }
+  }
+  if (twice.empty()) return;
+  // But the other may know of later uses.
+  for (RecoveredBlock& kept : recovered_blocks_) {
+    const auto other = twice.find(kept.key);
+    if (other == twice.end() || other->second <= kept.recency) continue;
+    kept.recency = other->second;
+    parts_[part_of_.at(kept.key)].store->touch({&kept.key, 1}, kept.recency);
   }
 }
 

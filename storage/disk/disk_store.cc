@@ -16,6 +16,8 @@ Result<std::unique_ptr<DiskStore>> DiskStore::open(const DiskOptions& options, D
   if (!world.files) world.files = make_system_files();
   if (!world.make_ring) world.make_ring = make_ring;
   if (!world.clock) world.clock = std::make_shared<SystemClock>();
+  if (!world.make_workers)
+    world.make_workers = [](unsigned count) { return std::make_unique<WorkerThreads>(count); };
 
   auto ring = world.make_ring(options.ring, ring_depth);
   if (!ring) return error(ring.error());

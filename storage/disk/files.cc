@@ -18,6 +18,8 @@ namespace terrace::storage {
 
 namespace {
 
+constexpr std::uint64_t stat_block_bytes = 512;  // what st_blocks counts
+
 Status last_error(const std::string& what) { return errno_status(errno, what); }
 
 // Writes all of `contents` at the descriptor's position.
@@ -79,10 +81,23 @@ class SystemFiles final : public Files {
     return {};
   }
 
+  std::uint64_t allocated_bytes(const std::string& path) override {
+    std::uint64_t bytes = 0;
+    std::error_code code;
+    for (std::filesystem::directory_iterator at(path, code), end; !code && at != end;
+         at.increment(code)) {
+      struct stat status;
+      if (::stat(at->path().c_str(), &status) == 0)
+        bytes += static_cast<std::uint64_t>(status.st_blocks) * stat_block_bytes;
+    }
+    return bytes;
+  }
+
   Result<std::string> read_file(const std::string& path) override {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) {
-      if (errno == ENOENT) return error(StatusCode::not_found, path + " does not exist");
+      if (errno == ENOENT || errno == ENOTDIR)
+        return error(StatusCode::not_found, path + " does not exist");
       return error(last_error("could not open " + path));
     }
     std::string contents;
@@ -147,6 +162,11 @@ class SystemFiles final : public Files {
       return last_error("could not allocate a data file");
     }
     if (::fsync(fd) != 0) return last_error("could not sync a data file");
+    return {};
+  }
+
+  Status sync(int fd) override {
+    if (::fdatasync(fd) != 0) return last_error("could not sync a data file");
     return {};
   }
 

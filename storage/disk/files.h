@@ -13,6 +13,10 @@
 #include "core/status.h"
 #include "core/unique_fd.h"
 
+namespace rocksdb {
+class Env;
+}
+
 namespace terrace::storage {
 
 // Every method may be called from any thread; those on one descriptor or path not at the same time.
@@ -36,6 +40,10 @@ class Files {
   // Removes a file, or a directory with what is in it; ok if it is not there. A failure may leave
   // part of a directory behind.
   virtual Status remove(const std::string& path) = 0;
+  // What the files in a directory take of the file system at the moment; 0 if nobody knows.
+  virtual std::uint64_t allocated_bytes(const std::string& path) = 0;
+  // What the index reaches its own files through; null: the system's.
+  virtual rocksdb::Env* index_environment() { return nullptr; }
 
   // The whole file; not_found if it does not exist.
   virtual Result<std::string> read_file(const std::string& path) = 0;
@@ -56,6 +64,8 @@ class Files {
   // failure may leave the file at any length.
   virtual Status preallocate(int fd, std::uint64_t bytes) = 0;
   virtual Result<std::uint64_t> size(int fd) = 0;
+  // Makes durable what was written to it.
+  virtual Status sync(int fd) = 0;
   // Gives the room of a range back to the file system; the range then reads as zeros.
   virtual Status punch_hole(int fd, std::uint64_t offset, std::uint64_t bytes) = 0;
   // The first offset >= `offset` where something was ever written, nullopt if there is none. May

@@ -8,8 +8,6 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +15,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 
 #include "core/bytes.h"
@@ -34,7 +31,6 @@ constexpr std::size_t block_cache_bytes = 8 * mib;
 constexpr std::size_t scan_readahead_bytes = 4 * mib;
 constexpr std::size_t entry_tokens_at = 104;
 constexpr std::size_t extent_value_bytes = 12;
-constexpr std::uint64_t stat_block_bytes = 512;  // what st_blocks counts
 constexpr std::size_t max_log_line_bytes = 512;
 
 std::string prefixed(char prefix, const BlockKey& key) {
@@ -147,8 +143,9 @@ class Log final : public rocksdb::Logger {
   }
 };
 
-rocksdb::Options database_options(bool create, std::uint64_t log_bytes) {
+rocksdb::Options database_options(rocksdb::Env* environment, bool create, std::uint64_t log_bytes) {
   rocksdb::Options options;
+  if (environment) options.env = environment;
   options.create_if_missing = create;
   options.error_if_exists = create;
   options.compression = rocksdb::kNoCompression;  // keys are digests
@@ -169,14 +166,13 @@ rocksdb::Options database_options(bool create, std::uint64_t log_bytes) {
 
 class Index::Impl {
  public:
-  Impl(std::string path, std::uint64_t log_bytes) : path_(std::move(path)), log_bytes_(log_bytes) {}
+  Impl(Files& files, std::string path, std::uint64_t log_bytes)
+      : files_(files), path_(std::move(path)), log_bytes_(log_bytes) {}
 
   Status open(Mode mode) {
-    if (mode == Mode::open && ::access((path_ + "/CURRENT").c_str(), F_OK) != 0) {
-      // Without this file RocksDB would see no database and, worse, might make a new one over it.
-      if (errno == ENOENT || errno == ENOTDIR)
-        return Status(StatusCode::not_found, path_ + " has no index");
-      return errno_status(errno, "could not look at " + path_);
+    // Without this file RocksDB would see no database and, worse, might make a new one over it.
+    if (mode == Mode::open) {
+      if (const auto there = files_.read_file(path_ + "/CURRENT"); !there) return there.error();
     }
     if (Status opened = reopen(mode == Mode::create); !opened.ok()) return opened;
     if (mode == Mode::create) return {};
@@ -295,17 +291,7 @@ class Index::Impl {
     return found;
   }
 
-  std::uint64_t allocated_bytes() const {
-    std::uint64_t bytes = 0;
-    std::error_code code;
-    for (std::filesystem::directory_iterator at(path_, code), end; !code && at != end;
-         at.increment(code)) {
-      struct stat status;
-      if (::stat(at->path().c_str(), &status) == 0)
-        bytes += static_cast<std::uint64_t>(status.st_blocks) * stat_block_bytes;
-    }
-    return bytes;
-  }
+  std::uint64_t allocated_bytes() const { return files_.allocated_bytes(path_); }
 
   Status flush() {
     if (!database_) return {};
@@ -321,12 +307,13 @@ class Index::Impl {
 
   Status reopen(bool create) {
     rocksdb::DB* opened = nullptr;
-    const rocksdb::Status status =
-        rocksdb::DB::Open(database_options(create, log_bytes_), path_, &opened);
+    const rocksdb::Status status = rocksdb::DB::Open(
+        database_options(files_.index_environment(), create, log_bytes_), path_, &opened);
     database_.reset(opened);
     return to_status(status, "could not open the index");
   }
 
+  Files& files_;
   const std::string path_;
   const std::uint64_t log_bytes_;
   std::unique_ptr<rocksdb::DB> database_;
@@ -336,9 +323,9 @@ class Index::Impl {
 Index::Index(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Index::~Index() = default;
 
-Result<std::unique_ptr<Index>> Index::open(const std::string& path, Mode mode,
+Result<std::unique_ptr<Index>> Index::open(Files& files, const std::string& path, Mode mode,
                                            std::uint64_t log_bytes) {
-  auto impl = std::make_unique<Impl>(path, log_bytes);
+  auto impl = std::make_unique<Impl>(files, path, log_bytes);
   if (Status opened = impl->open(mode); !opened.ok()) return error(opened);
   return std::unique_ptr<Index>(new Index(std::move(impl)));
 }

@@ -14,6 +14,7 @@
 #include "core/record.h"
 #include "core/status.h"
 #include "storage/disk/extent.h"
+#include "storage/disk/files.h"
 
 namespace terrace::storage {
 
@@ -54,8 +55,8 @@ class Index {
   // failed_precondition for another version; io_error for what may pass, such as no free file
   // descriptors: nothing may be thrown away then.
   // `log_bytes` bounds the log that a start after a crash replays, and with it what the index takes
-  // besides its entries: a few times as much.
-  static Result<std::unique_ptr<Index>> open(const std::string& path, Mode mode,
+  // besides its entries: a few times as much. `files` must outlive it.
+  static Result<std::unique_ptr<Index>> open(Files& files, const std::string& path, Mode mode,
                                              std::uint64_t log_bytes = max_index_log_bytes);
   ~Index();
 

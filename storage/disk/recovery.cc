@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -138,7 +139,7 @@ Result<EntryParts> rebuild(const std::string& path, std::uint64_t log_bytes, Fil
   if (!found) return error(found.error().with_context("could not rebuild the index"));
   store.index.reset();
   if (Status removed = files.remove(path); !removed.ok()) return error(removed);
-  auto index = Index::open(path, Index::Mode::create, log_bytes);
+  auto index = Index::open(files, path, Index::Mode::create, log_bytes);
   if (!index) return error(index.error());
   store.index = std::move(*index);
   EntryParts entries(1);
@@ -202,6 +203,11 @@ Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedSt
     batch = {};
     return written;
   };
+  // What a process that died had written need not be on the device.
+  std::set<std::uint32_t> files_found;
+  for (const FoundRecord& record : *found) files_found.insert(record.entry.extent.file);
+  for (const std::uint32_t file : files_found)
+    if (Status synced = store.data->sync(file); !synced.ok()) return synced;
   std::size_t added = 0;
   // Of two of one key the later.
   for (auto record = found->rbegin(); record != found->rend(); ++record) {
@@ -227,7 +233,7 @@ Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedSt
 Result<EntryParts> open_index(const std::string& path, std::uint64_t log_bytes, Files& files,
                               OpenedStore& store) {
   Status problem;
-  if (auto index = Index::open(path, Index::Mode::open, log_bytes)) {
+  if (auto index = Index::open(files, path, Index::Mode::open, log_bytes)) {
     store.index = std::move(*index);
     auto entries = scan(*store.index);
     const auto window = store.index->window();
@@ -371,6 +377,10 @@ Result<OpenedStore> open_store(const DiskOptions& options, Files& files) {
   auto spaces = read_spaces(spaces_directory(directory), files);
   if (!spaces) return error(spaces.error());
   store.spaces = std::move(*spaces);
+  // What is found need not be durable: the process before may have died, or failed, just before it
+  // made it so.
+  for (const std::string& one : {spaces_directory(directory), directory})
+    if (Status synced = files.sync_directory(one); !synced.ok()) return error(synced);
   store.data = std::make_unique<DataFiles>(files, directory, options.file_bytes,
                                            data_capacity_bytes(options, 0));
   if (Status opened = store.data->open(); !opened.ok()) return error(opened);

@@ -1,4 +1,5 @@
-// A few threads that run tasks in the order in which they were posted.
+// Who does the work of a store that takes its time: a few threads of its own; a seam, so that a
+// test can do it step by step in an order of its own.
 #pragma once
 
 #include <condition_variable>
@@ -10,17 +11,28 @@
 
 namespace terrace::storage {
 
-class WorkerThreads {
+class Workers {
  public:
-  // `task(worker)` runs on one of `count` threads; `worker` < count says on which.
+  // `task(worker)` runs on one of `count` workers; `worker` < count says on which.
   using Task = std::function<void(unsigned worker)>;
 
+  // Ends once everything that was posted was run, and the last turn of a loop.
+  virtual ~Workers() = default;
+
+  // Any thread, never blocks. Tasks begin in the order in which they were posted. Whoever posts
+  // bounds how much it has under way.
+  virtual void post(Task task) = 0;
+  // Takes one of the workers for itself: one turn after the other, until one returns false.
+  virtual void loop(std::function<bool()> turn) = 0;
+};
+
+class WorkerThreads final : public Workers {
+ public:
   explicit WorkerThreads(unsigned count) {
     for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
   }
 
-  // Runs what was posted, then ends.
-  ~WorkerThreads() {
+  ~WorkerThreads() override {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -32,13 +44,19 @@ class WorkerThreads {
   WorkerThreads(const WorkerThreads&) = delete;
   WorkerThreads& operator=(const WorkerThreads&) = delete;
 
-  // Any thread. Whoever posts bounds how much it has under way.
-  void post(Task task) {
+  void post(Task task) override {
     {
       const std::lock_guard lock(mutex_);
       queue_.push_back(std::move(task));
     }
     has_work_.notify_one();
+  }
+
+  void loop(std::function<bool()> turn) override {
+    post([turn = std::move(turn)](unsigned) {
+      while (turn()) {
+      }
+    });
   }
 
  private:

@@ -118,7 +118,7 @@ void Simulation::acquire() {
       for (const std::uint64_t earlier : waits.waiting)
         checked_since = std::min(checked_since, earlier);
   const Asked asked{client.session,     lease,      acquisition,
-                    checked_since,      served_ns_, static_cast<std::uint64_t>(clock_.unix_ms()),
+                    checked_since,      served_ns_, static_cast<std::uint64_t>(clock_->unix_ms()),
                     options.wait_ms > 0};
   cache_->acquire(
       client.session, lease, id_of(node.space), keys, options,
@@ -408,6 +408,7 @@ void Simulation::scribble() {
   if (!profile_.faults.scribbles || lease->held.empty()) return;
   const Held& held = lease->held[random_.pick(lease->held.size())];
   bytes_of(held.slot, held.node)[random_.pick(64)] ^= std::byte{1};
+  promises_.source_changed(universe_.node(held.node).key);
   ++tally_.scribbles;
   Mark& mark = marks_[held.slot];
   mark = {held.node, acquisitions_, mark.node == held.node && mark.from_seal};

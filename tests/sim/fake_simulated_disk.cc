@@ -44,8 +44,8 @@ class FakeSimulatedDisk final : public SimulatedDisk {
     committed_ns_ = clock_.monotonic_ns();
   }
 
-  std::optional<BlockKey> rot(Random& random) override {
-    if (contents_.records.empty()) return std::nullopt;
+  std::vector<BlockKey> rot(Random& random) override {
+    if (contents_.records.empty()) return {};
     auto at = contents_.records.begin();
     std::advance(at, random.pick(contents_.records.size()));
     storage::FakeRecord& record = at->second;
@@ -59,7 +59,7 @@ class FakeSimulatedDisk final : public SimulatedDisk {
       default:
         record.payload[random.pick(record.payload.size())] ^= std::byte{0x20};
     }
-    return at->first;
+    return {at->first};
   }
 
   void ending(bool crash, Random& random) override {
@@ -83,6 +83,8 @@ class FakeSimulatedDisk final : public SimulatedDisk {
       contents_.commit();
     }
   }
+
+  std::uint64_t used_bytes() const override { return contents_.used_bytes(); }
 
  private:
   const Clock& clock_;

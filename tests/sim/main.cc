@@ -43,11 +43,11 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--faults", faults,
                  "which may happen: all, none, or some of copies_fail, copies_flip, disk_fails, "
-                 "disk_rots, disk_full, scribbles, crashes")
+                 "disk_rots, disk_full, scribbles, crashes, index_fails, index_lost")
       ->capture_default_str();
-  app.add_option("--disk", disk, "by-seed, none or fake")
+  app.add_option("--disk", disk, "by-seed (none or fake), none, fake or store")
       ->capture_default_str()
-      ->check(CLI::IsMember({"by-seed", "none", "fake"}));
+      ->check(CLI::IsMember({"by-seed", "none", "fake", "store"}));
   app.add_option("--without", without, "kinds of operations to leave out, with commas");
   app.add_flag("--verbose", verbose, "a line for each run");
   try {
@@ -59,9 +59,10 @@ int main(int argc, char** argv) {
           *options.faults.all()[i] = true;
     }
     for (const std::size_t i : parse_names(without, action_names)) options.without[i] = true;
-    options.disk = disk == "none"   ? DiskKind::none
-                   : disk == "fake" ? DiskKind::fake
-                                    : DiskKind::by_seed;
+    options.disk = disk == "none"    ? DiskKind::none
+                   : disk == "fake"  ? DiskKind::fake
+                   : disk == "store" ? DiskKind::store
+                                     : DiskKind::by_seed;
   } catch (const CLI::ParseError& problem) {
     return app.exit(problem);
   }

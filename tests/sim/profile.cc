@@ -18,6 +18,11 @@ const char* name(storage::WritePolicy policy) {
   return "";
 }
 
+// Of a store: the least that it is given for blocks, and what for its index: little, so that it
+// grows into the room of blocks, or enough.
+constexpr std::uint64_t least_store_pages = 40;
+constexpr std::uint64_t index_bytes[] = {900 << 10, 1500 << 10, 3000 << 10};
+
 }  // namespace
 
 Profile Profile::draw(Random& random, const RunOptions& options) {
@@ -53,6 +58,19 @@ Profile Profile::draw(Random& random, const RunOptions& options) {
   const bool quiet = random.chance(0.33);
   for (bool* fault : profile.faults.all()) *fault = *fault && !quiet && random.chance(0.45);
   if (options.faults.crashes) profile.faults.crashes = random.chance(0.7);
+  if (options.disk == DiskKind::store) {
+    profile.store = true;
+    profile.directories = random.chance(0.3) ? random.between(2, 3) : 1;
+    // Beside what blocks take there is an index in each.
+    profile.disk_bytes =
+        std::max(profile.disk_bytes, profile.directories * least_store_pages * page_bytes);
+    profile.disk_bytes += profile.directories * random.one_of(index_bytes);
+    constexpr Codec codecs[] = {Codec::raw, Codec::raw, Codec::zstd, Codec::planes};
+    profile.codec = random.one_of(codecs);
+    profile.file_pages = random.between(12, 120);
+  } else {
+    profile.faults.index_fails = profile.faults.index_lost = false;
+  }
   return profile;
 }
 
@@ -67,6 +85,9 @@ std::string Profile::text() const {
           : verify == storage::DeviceVerify::first_use ? "first_use"
                                                        : "always")
       << (out_of_reach ? ", device out of reach" : "") << "; faults at " << fault_rate << ":";
+  if (store)
+    out << " (a store in " << directories << " directories, codec " << static_cast<unsigned>(codec)
+        << ", files of " << file_pages << " pages)";
   Faults copy = faults;
   for (std::size_t i = 0; i < Faults::names.size(); ++i)
     if (*copy.all()[i]) out << " " << Faults::names[i];

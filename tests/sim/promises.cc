@@ -1,6 +1,7 @@
 #include "tests/sim/promises.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace terrace::sim {
 
@@ -19,7 +20,7 @@ class Promises::Watched final : public DiskTier {
 
   std::vector<RecoveredBlock> take_recovered_blocks() override {
     auto blocks = disk_->take_recovered_blocks();
-    promises_.check_recovered(blocks);
+    promises_.check_recovered(blocks, disk_->usage().used_bytes);
     return blocks;
   }
   std::vector<SpaceDescriptor> take_recovered_spaces() override {
@@ -29,7 +30,8 @@ class Promises::Watched final : public DiskTier {
   void write(DiskWrite request) override {
     begin(request.ticket, Kind::write, request.key);
     promises_.asked_for_.insert(request.key);
-    promises_.being_written_[request.key] = {request.recency, {}};
+    // What is found again before the index has it is as recent as its record, about.
+    promises_.being_written_[request.key] = {0, {{promises_.served_ns_(), request.recency, true}}};
     disk_->write(std::move(request));
   }
   void read(DiskRead request) override {
@@ -87,9 +89,12 @@ class Promises::Watched final : public DiskTier {
     const StatusCode code = completion.status.code();
     switch (request.kind) {
       case Kind::write: {
+        promises_.no_space_answers_ += code == StatusCode::no_space;
         auto written = promises_.being_written_.extract(request.key);
         if (code != StatusCode::ok || written.empty()) break;
         promises_.broken_.erase(request.key);
+        // Of what was told while it was written, the second counts from now on.
+        for (Told& told : written.mapped().told) told.at_served_ns = promises_.served_ns_();
         promises_.promised_[request.key] = std::move(written.mapped());
         break;
       }
@@ -141,7 +146,14 @@ void Promises::used(const BlockKey& key, std::int64_t at_served_ns, std::uint64_
   tell(key, {at_served_ns, recency, false});
 }
 
+void Promises::index_lost() {
+  rebuilt_ = true;
+  for (auto& [key, promise] : promised_) promise.recency = 0;
+  for (auto& [name, values] : notes_) values = {""};
+}
+
 void Promises::life_ended(bool crash) {
+  no_space_answers_ = 0;
   being_written_.clear();
   if (!crash)
     for (auto& [name, values] : notes_) values.erase(values.begin(), values.end() - 1);
@@ -153,26 +165,43 @@ void Promises::life_ended(bool crash) {
   }
 }
 
-void Promises::check_recovered(const std::vector<RecoveredBlock>& blocks) {
+void Promises::check_recovered(const std::vector<RecoveredBlock>& blocks,
+                               std::uint64_t used_bytes) {
   std::unordered_map<BlockKey, const RecoveredBlock*> found;
+  std::uint64_t bytes = 0;
+  for (const RecoveredBlock& block : blocks) bytes += block.disk_bytes;
+  // More is in use only of what lies in two directories.
+  if (bytes > used_bytes) complain_("what was recovered takes more than is in use");
+  if (bytes < used_bytes && one_directory_) complain_("room leaked before a start");
   for (const RecoveredBlock& block : blocks) {
     if (!found.emplace(block.key, &block).second) complain_("a block was recovered twice");
     if (!asked_for_.contains(block.key)) complain_("a block was recovered that nobody wrote");
   }
   for (const auto& [key, promise] : promised_) {
     const auto at = found.find(key);
+    if (at == found.end() && rebuilt_ && !rebuild_finds_all_) continue;
     if (at == found.end()) {
       complain_("a block that was durable is not there after the end of the process");
-    } else if (at->second->recency < promise.recency) {
+    } else if (recency_counts_ && at->second->recency < promise.recency) {
       complain_("the recency of a block is too old after the end of the process: " +
                 std::to_string(at->second->recency) + " instead of " +
                 std::to_string(promise.recency));
     }
   }
   // What was found has been durable all along.
-  promised_.clear();
-  for (const RecoveredBlock& block : blocks)
-    if (!broken_.contains(block.key)) promised_[block.key] = {block.recency, {}};
+  const auto before = std::exchange(promised_, {});
+  for (const RecoveredBlock& block : blocks) {
+    // A rebuild finds also what was never acknowledged, and does not look at payloads. Of two
+    // directories it may take the wrong record.
+    if (rebuilt_ && (!before.contains(block.key) || !one_directory_)) broken_.insert(block.key);
+    if (broken_.contains(block.key)) continue;
+    // Of a block that was found in two directories the second does not yet know what the first did.
+    if (one_directory_)
+      promised_[block.key] = {block.recency, {}};
+    else
+      promised_[block.key] = {0, {{served_ns_(), block.recency, true}}};
+  }
+  rebuilt_ = false;
 }
 
 void Promises::check_notes(const std::vector<DiskNote>& notes) {

@@ -37,6 +37,21 @@ class Promises {
     being_written_.erase(key);  // it may be the new record
     broken_.insert(key);
   }
+  // The bytes of a block change in memory. If they are just being written, the record may be wrong:
+  // they were verified before.
+  void source_changed(const BlockKey& key) {
+    if (being_written_.erase(key) > 0) broken_.insert(key);
+  }
+  // The index of the disk is gone: recency and notes with it.
+  void index_lost();
+  // The index may fail: how recent blocks are is not promised.
+  void forgive_recency() { recency_counts_ = false; }
+  // A block may lie in two directories for a while.
+  void many_directories() { one_directory_ = false; }
+  // What a write that failed or a crash left behind may hide a record from a rebuild of the index.
+  void forgive_rebuilds() { rebuild_finds_all_ = false; }
+  // Writes that found no room, in this life.
+  std::uint64_t no_space_answers() const { return no_space_answers_; }
   bool durable(const BlockKey& key) const { return promised_.contains(key); }
   // A use of the block that must be known after a crash, once it is old enough.
   void used(const BlockKey& key, std::int64_t at_served_ns, std::uint64_t recency);
@@ -56,17 +71,20 @@ class Promises {
   };
 
   void check_notes(const std::vector<storage::DiskNote>& notes);
-  void check_recovered(const std::vector<storage::RecoveredBlock>& blocks);
+  void check_recovered(const std::vector<storage::RecoveredBlock>& blocks,
+                       std::uint64_t used_bytes);
   void tell(const BlockKey& key, const Told& told);
   void settle(Promise& promise, std::int64_t until_served_ns);
 
   const Complain complain_;
   const std::function<std::int64_t()> served_ns_;
+  bool recency_counts_ = true, rebuilt_ = false, one_directory_ = true, rebuild_finds_all_ = true;
+  std::uint64_t no_space_answers_ = 0;
   std::unordered_map<BlockKey, Promise> promised_;
   std::unordered_map<BlockKey, Promise> being_written_;
   // What each may say after a crash, empty: that it is not there. After an orderly end: the last.
   std::map<std::string, std::vector<std::string>> notes_;
-  std::unordered_set<BlockKey> broken_;     // until written anew
+  std::unordered_set<BlockKey> broken_;     // or maybe; until written anew
   std::unordered_set<BlockKey> asked_for_;  // ever to be written
 };
 

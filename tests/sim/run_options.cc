@@ -24,6 +24,7 @@ constexpr Counter counters[] = {
     {"refused_claims", &Tally::refused_claims},
     {"awaited_blocks", &Tally::awaited_blocks},
     {"expired_waits", &Tally::expired_waits},
+    {"lost_indices", &Tally::lost_indices},
     {"restarts", &Tally::restarts},
     {"drains", &Tally::drains},
     {"crashes", &Tally::crashes},
@@ -64,6 +65,7 @@ std::string command_of(const RunOptions& options) {
   if (!all) out << " --faults " << (named.empty() ? "none" : named);
   if (options.disk == DiskKind::none) out << " --disk none";
   if (options.disk == DiskKind::fake) out << " --disk fake";
+  if (options.disk == DiskKind::store) out << " --disk store";
   std::string without;
   for (std::size_t i = 0; i < action_count; ++i)
     if (options.without[i]) without += (without.empty() ? "" : ",") + std::string(action_names[i]);

@@ -18,15 +18,20 @@ struct Faults {
   bool disk_full = true;    // no room although the cap is not reached
   bool scribbles = true;    // workers write over sealed blocks, or seal what is not what they say
   bool crashes = true;      // the process ends at once, what is not durable may be lost
+  bool index_fails = true;  // the index of a real store cannot be written for a moment
+  bool index_lost = true;   // and is gone at a start
 
-  static constexpr std::array<std::string_view, 7> names = {
-      "copies_fail", "copies_flip", "disk_fails", "disk_rots", "disk_full", "scribbles", "crashes"};
-  std::array<bool*, 7> all() {
-    return {&copies_fail, &copies_flip, &disk_fails, &disk_rots, &disk_full, &scribbles, &crashes};
+  static constexpr std::array<std::string_view, 9> names = {
+      "copies_fail", "copies_flip", "disk_fails",  "disk_rots", "disk_full",
+      "scribbles",   "crashes",     "index_fails", "index_lost"};
+  std::array<bool*, 9> all() {
+    return {&copies_fail, &copies_flip, &disk_fails,  &disk_rots, &disk_full,
+            &scribbles,   &crashes,     &index_fails, &index_lost};
   }
   // A copy of a block may be lost or unreadable, so that holes come about.
   bool lose_blocks() const {
-    return copies_fail || copies_flip || disk_fails || disk_rots || disk_full || scribbles;
+    return copies_fail || copies_flip || disk_fails || disk_rots || disk_full || scribbles ||
+           index_fails || index_lost;
   }
 };
 
@@ -53,7 +58,8 @@ constexpr std::array<std::string_view, action_count> action_names = {
 enum class DiskKind : std::uint8_t {
   by_seed,  // any of those below but `store`
   none,
-  fake,  // requests complete in any order; fast
+  fake,   // requests complete in any order; fast
+  store,  // the real store over simulated files
 };
 
 struct RunOptions {
@@ -73,6 +79,7 @@ struct Tally {
   std::uint64_t seals = 0, duplicates = 0, refused_seals = 0;
   std::uint64_t partial_matches = 0;
   std::uint64_t refused_claims = 0, awaited_blocks = 0, expired_waits = 0;  // single flight
+  std::uint64_t lost_indices = 0;
   std::uint64_t restarts = 0, drains = 0, crashes = 0, recovered_blocks = 0;
   std::uint64_t corruptions = 0, failures = 0;  // as the cache counted them
   std::uint64_t evictions = 0, declined_loads = 0, scribbles = 0, rotten_records = 0;

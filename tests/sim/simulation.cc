@@ -12,7 +12,19 @@ Simulation::Simulation(const RunOptions& options)
       promises_([this](const std::string& what) { fail(what); }, [this] { return served_ns_; }),
       put_(universe_.size(), false) {
   accelerator_.set_host_accessible(!profile_.out_of_reach);
-  if (profile_.disk_bytes > 0) disk_ = make_fake_simulated_disk(profile_.disk_bytes, clock_);
+  if (profile_.store) {
+    disk_ = make_stored_simulated_disk({profile_.disk_bytes, profile_.file_pages * page_bytes,
+                                        profile_.directories, profile_.codec},
+                                       clock_, random_.next(),
+                                       [this](const std::string& what) { fail(what); });
+  } else if (profile_.disk_bytes > 0) {
+    disk_ = make_fake_simulated_disk(profile_.disk_bytes, *clock_);
+  }
+  const Faults& faults = profile_.faults;
+  if (faults.crashes || faults.disk_fails || faults.disk_full || faults.index_fails)
+    promises_.forgive_rebuilds();
+  if (profile_.directories > 1) promises_.many_directories();
+  if (faults.index_fails) promises_.forgive_recency();
 }
 
 void Simulation::fail(const std::string& what) {
@@ -32,7 +44,7 @@ RunResult Simulation::run() {
   }
   step_ = std::min(step_, options_.operations);
   tally_.operations = step_;
-  if (!failed()) finish();
+  if (!failed() && cache_) finish();
   if (cache_) count_life();
   cache_.reset();
   return {failure_, tally_, fingerprint_, profile_.text()};
@@ -52,8 +64,13 @@ void Simulation::start_life() {
   options.write_behind_hour_bytes = profile_.hour_bytes;
   options.write_behind_day_bytes = profile_.day_bytes;
   options.device_verify = profile_.verify;
-  auto cache = storage::TieredCache::create(
-      options, accelerator_, disk_ ? promises_.watch(disk_->open()) : nullptr, clock_);
+  std::unique_ptr<storage::DiskTier> disk;
+  if (disk_) {
+    disk = disk_->open();
+    if (!disk) return;
+    disk = promises_.watch(std::move(disk));
+  }
+  auto cache = storage::TieredCache::create(options, accelerator_, std::move(disk), *clock_);
   if (!cache) return fail(cache.error().to_string());
   cache_ = std::move(*cache);
   if (device_comes_later) {
@@ -111,6 +128,11 @@ void Simulation::end_life(bool crash) {
   device_ = {};
   if (disk_) disk_->ended(crash, random_);
   promises_.life_ended(crash);
+  if (profile_.faults.index_lost && random_.chance(0.2)) {
+    disk_->lose_index();
+    promises_.index_lost();
+    ++tally_.lost_indices;
+  }
   for (auto& [session, client] : clients_) dead_.push_back(std::move(client));
   clients_.clear();
   marks_.clear();
@@ -159,14 +181,14 @@ void Simulation::act() {
   // What is left of the thousand: the world.
   if (drawn < 15) {
     if (!profile_.faults.disk_rots || !disk_ || !may(Action::rot)) return;
-    const auto broken = disk_->rot(random_);
-    if (!broken) return;
-    promises_.broke(*broken);
-    ++tally_.rotten_records;
+    for (const BlockKey& broken : disk_->rot(random_)) {
+      promises_.broke(broken);
+      ++tally_.rotten_records;
+    }
   } else if (drawn < 20) {
     if (!may(Action::jump)) return;
     // Not served: the machine slept. The clock of promises stands still.
-    clock_.advance_ms(static_cast<std::int64_t>(random_.between(200, 90'000)));
+    clock_->advance_ms(static_cast<std::int64_t>(random_.between(200, 90'000)));
     if (disk_) disk_->time_passed();
     run_deadlines();
     cache_->tick();
@@ -196,7 +218,11 @@ void Simulation::begin_drain() {
       std::uint64_t all_bytes = 0;
       for (std::size_t i = 0; i < universe_.size(); ++i)
         all_bytes += universe_.node(static_cast<NodeId>(i)).contents.size() + 2 * page_bytes;
-      if (all_bytes > profile_.disk_bytes) return;
+      // Room that is free in pieces counts less.
+      const storage::CacheStats stats = cache_->stats();
+      if (all_bytes * (profile_.store ? 2 : 1) >
+          stats.tiers[static_cast<std::size_t>(Tier::disk)].capacity_bytes)
+        return;
       for (const auto& block : cache_->list({}, SIZE_MAX).blocks)
         require(promises_.durable(block.key), "a block is not durable after the drain");
     }
@@ -205,7 +231,7 @@ void Simulation::begin_drain() {
 
 void Simulation::pass_time() {
   const auto ms = static_cast<std::int64_t>(random_.pick(12));
-  clock_.advance_ms(ms);
+  clock_->advance_ms(ms);
   served_ns_ += ms * 1'000'000;
   if (disk_) disk_->time_passed();
   run_deadlines();
@@ -217,7 +243,7 @@ void Simulation::pass_time() {
 void Simulation::run_deadlines() {
   const auto due = [this] {
     const auto next_ns = cache_->next_deadline_ns();
-    return next_ns && *next_ns <= clock_.monotonic_ns();
+    return next_ns && *next_ns <= clock_->monotonic_ns();
   };
   if (!due()) return;
   cache_->run_deadlines();
@@ -232,6 +258,7 @@ void Simulation::complete_something(bool healthy) {
     if (!healthy && profile_.faults.disk_fails)
       trouble.fails = step_ < disk_fails_until_ ? 1 : profile_.fault_rate;
     if (!healthy && profile_.faults.disk_full) trouble.full = profile_.fault_rate;
+    if (!healthy && profile_.faults.index_fails) trouble.index = profile_.fault_rate;
     disk_->step(random_, trouble);
   } else if (copies > 0) {
     using Fate = storage::ManualAccelerator::Fate;
@@ -260,7 +287,7 @@ void Simulation::settle_everything() {
       complete_something(true);
       cache_->run_completions();
     }
-    clock_.advance_ms(1000);
+    clock_->advance_ms(1000);
     if (disk_) disk_->time_passed();
     run_deadlines();
     cache_->tick();

@@ -51,6 +51,10 @@ struct Profile {
   std::size_t spaces = 1, blocks = 50;
   std::uint64_t device_pages = 16, host_pages = 0, slab_pages = 4;
   std::uint64_t disk_bytes = 0;  // 0: no disk
+  bool store = false;            // a real one
+  std::size_t directories = 1;
+  std::uint64_t file_pages = 0;
+  Codec codec = Codec::raw;
   double clean_low_fraction = 0.1, clean_fraction = 0.25;
   storage::WritePolicy host_write = storage::WritePolicy::on_evict;
   storage::WritePolicy disk_write = storage::WritePolicy::behind;
@@ -190,7 +194,7 @@ class Simulation {
   Random random_;
   const Profile profile_;
   const Universe universe_;
-  storage::ManualClock clock_;
+  const std::shared_ptr<storage::ManualClock> clock_ = std::make_shared<storage::ManualClock>();
   storage::ManualAccelerator accelerator_;
   Promises promises_;
   std::unique_ptr<SimulatedDisk> disk_;

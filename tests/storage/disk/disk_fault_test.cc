@@ -261,6 +261,21 @@ TEST_F(DiskFaultTest, AnIndexThatCannotBeWrittenFailsRequestsAndComesBack) {
 }
 
 // What was acknowledged is found through the write window.
+TEST_F(DiskFaultTest, AnEndRightAfterAFailureOfTheIndexLosesNothingThatWasTold) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  {
+    const auto harness = open();
+    rlimit before;
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit none{1, before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+    harness->store().set_note({"told", "while it failed"});
+    EXPECT_EQ(harness->flush().status.code(), StatusCode::io_error);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  }
+  EXPECT_EQ(open()->store().take_recovered_notes().size(), 1u);
+}
+
 TEST_F(DiskFaultTest, AnAcknowledgedBlockOutlivesAnIndexThatTakesNothingMore) {
   std::vector<TestBlock> kept;
   {

@@ -161,7 +161,7 @@ TEST_F(DiskRecoveryTest, ACorruptIndexIsRebuilt) {
     if (file.path().extension() == ".sst") fs::remove(file.path());
   expect_all_there(blocks);
   fs::remove_all(index);
-  ASSERT_TRUE(Index::open(index, Index::Mode::create));
+  ASSERT_TRUE(Index::open(*make_system_files(), index, Index::Mode::create));
   expect_all_there(blocks);
 }
 
@@ -226,7 +226,8 @@ TEST_F(DiskRecoveryTest, APayloadThatLooksLikeARecordIsNotFoundByARebuild) {
 TEST_F(DiskRecoveryTest, EntriesThatOverlapOrLieOutsideAreDropped) {
   const auto blocks = write_blocks(3);
   {
-    auto index = Index::open(options_.directory + "/index", Index::Mode::open);
+    const auto files = make_system_files();
+    auto index = Index::open(*files, options_.directory + "/index", Index::Mode::open);
     ASSERT_TRUE(index);
     IndexEntry first;
     ASSERT_TRUE((*index)

@@ -166,7 +166,7 @@ TEST_F(DiskSetTest, OneThatCannotBeOpenedIsLeftOut) {
     ASSERT_EQ(set_->directories(), 2u);
     EXPECT_EQ(harness->tier().take_recovered_blocks().size(), others);
     // Some that were lost are computed and written again.
-    for (const TestBlock& block : blocks) EXPECT_TRUE(harness->write(block).status.ok());
+    for (const TestBlock& block : blocks) EXPECT_TRUE(harness->write(block, 99).status.ok());
   }
   fs::remove(directories_[1]);
   fs::rename(directories_[1] + ".away", directories_[1]);
@@ -174,7 +174,9 @@ TEST_F(DiskSetTest, OneThatCannotBeOpenedIsLeftOut) {
   // What was there twice takes room once.
   const auto harness = open();
   EXPECT_EQ(set_->usage().used_bytes, 30u * (4096 + round_up(100'000, 4096)));
-  EXPECT_EQ(harness->tier().take_recovered_blocks().size(), 30u);
+  const auto recovered = harness->tier().take_recovered_blocks();
+  EXPECT_EQ(recovered.size(), 30u);
+  for (const RecoveredBlock& block : recovered) EXPECT_EQ(block.recency, 99u);
   EXPECT_EQ(readable(*harness, blocks), 30u);
 }
 

@@ -27,6 +27,10 @@ class FaultyFiles final : public Files {
     if (const int failed = plan_->next()) return fault(failed);
     return files_->remove(path);
   }
+  // Nothing hangs on it, and it comes from another thread: it does not count.
+  std::uint64_t allocated_bytes(const std::string& path) override {
+    return files_->allocated_bytes(path);
+  }
   Result<std::string> read_file(const std::string& path) override {
     if (const int failed = plan_->next()) return error(fault(failed));
     return files_->read_file(path);
@@ -50,6 +54,10 @@ class FaultyFiles final : public Files {
   Result<std::uint64_t> size(int fd) override {
     if (const int failed = plan_->next()) return error(fault(failed));
     return files_->size(fd);
+  }
+  Status sync(int fd) override {
+    if (const int failed = plan_->next()) return fault(failed);
+    return files_->sync(fd);
   }
   Status punch_hole(int fd, std::uint64_t offset, std::uint64_t bytes) override {
     if (const int failed = plan_->next()) return fault(failed);

@@ -25,7 +25,8 @@ IndexEntry entry_of(unsigned number) {
 // Of several threads each reads a part: together they must read what one would.
 TEST(Index, PartsOfAScanAreTheWhole) {
   const test_support::TempDir directory;
-  auto index = Index::open(directory.path() + "/index", Index::Mode::create);
+  const auto files = make_system_files();
+  auto index = Index::open(*files, directory.path() + "/index", Index::Mode::create);
   ASSERT_TRUE(index) << index.error().message();
   std::map<BlockKey, unsigned> numbers;
   for (unsigned number = 0; number < entry_count;) {
