@@ -195,7 +195,8 @@ void read_limits(OptionReader& options, DaemonLimits& limits) {
 }  // namespace
 
 Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::path>& file,
-                                        std::span<const Override> overrides) {
+                                        std::span<const Override> overrides,
+                                        std::vector<Setting>* settings) {
   Result<std::vector<Entry>> entries = read_entries(file, overrides);
   if (!entries) return error(entries.error());
   OptionReader options(std::move(*entries));
@@ -226,6 +227,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
                   {"error", LogLevel::error}});
 
   if (Status status = options.finish(); !status.ok()) return error(status);
+  if (settings) *settings = options.settings();
   return config;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "config/setting.h"
 #include "config/source.h"
 #include "core/bytes.h"
 #include "core/status.h"
@@ -144,7 +145,10 @@ struct DaemonConfig {
 // The defaults, then the file if one is given, then the overrides. invalid_argument with every
 // problem in one line, "FILE:LINE: KEY: found …, expected …" each, and no secret; io_error if the
 // file, or one that holds a secret, cannot be read.
+// `settings`, if not null, gets what every option is in the end and where that comes from; a secret
+// is not among it.
 Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::path>& file,
-                                        std::span<const Override> overrides);
+                                        std::span<const Override> overrides,
+                                        std::vector<Setting>* settings = nullptr);
 
 }  // namespace terrace::config

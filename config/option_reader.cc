@@ -21,6 +21,8 @@ bool lies_in(std::string_view key, std::string_view section) {
   return key.size() > section.size() && key.starts_with(section) && key[section.size()] == '.';
 }
 
+bool has_zero(const std::string& text) { return text.find('\0') != std::string::npos; }
+
 // How many letters must change to make one word of the other.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
@@ -77,69 +79,80 @@ void OptionReader::problem(std::string_view key, std::string_view what) {
                       std::string(what));
 }
 
+void OptionReader::record(std::string_view key, std::string value, bool secret) {
+  const auto entry = std::ranges::find(entries_, key, &Entry::key);
+  std::string where = entry == entries_.end() ? "" : entry->where;
+  // A message names the key after the place; here it stands in front.
+  if (const std::string after = ": " + std::string(key); where.ends_with(after))
+    where.resize(where.size() - after.size());
+  settings_.push_back({std::string(key), std::move(value), std::move(where), secret});
+}
+
 void OptionReader::flag(std::string_view key, bool& field) {
-  const Entry* entry = take(key);
-  if (entry == nullptr) return;
-  if (const bool* value = std::get_if<bool>(&entry->value))
-    field = *value;
-  else
-    mismatch(*entry, "true or false");
+  if (const Entry* entry = take(key)) {
+    if (const bool* value = std::get_if<bool>(&entry->value))
+      field = *value;
+    else
+      mismatch(*entry, "true or false");
+  }
+  record(key, field ? "true" : "false");
 }
 
 void OptionReader::text(std::string_view key, std::string& field) {
-  const Entry* entry = take(key);
-  if (entry == nullptr) return;
-  const auto* value = std::get_if<std::string>(&entry->value);
-  if (value != nullptr && value->find('\0') == std::string::npos)
-    field = *value;
-  else
-    mismatch(*entry, "text in quotes");
+  if (const Entry* entry = take(key)) {
+    const auto* value = std::get_if<std::string>(&entry->value);
+    if (value != nullptr && !has_zero(*value))
+      field = *value;
+    else
+      mismatch(*entry, "text in quotes");
+  }
+  record(key, toml_text(field));
 }
 
 void OptionReader::secret(std::string_view key, std::string& field) {
-  const Entry* entry = take(key);
-  if (entry == nullptr) return;
-  const auto* value = std::get_if<std::string>(&entry->value);
-  if (value != nullptr && value->find('\0') == std::string::npos) {
-    field = *value;
-    return;
+  if (const Entry* entry = take(key)) {
+    const auto* value = std::get_if<std::string>(&entry->value);
+    const bool tells = value != nullptr || std::holds_alternative<std::int64_t>(entry->value) ||
+                       std::holds_alternative<double>(entry->value);
+    if (value != nullptr && !has_zero(*value))
+      field = *value;
+    else
+      problems_.push_back(entry->where + ": found " +
+                          (tells ? "something else" : describe(entry->value)) +
+                          ", expected text in quotes");
   }
-  const bool tells = value != nullptr || std::holds_alternative<std::int64_t>(entry->value) ||
-                     std::holds_alternative<double>(entry->value);
-  problems_.push_back(entry->where + ": found " +
-                      (tells ? "something else" : describe(entry->value)) +
-                      ", expected text in quotes");
+  record(key, field.empty() ? "not set" : "set", true);
 }
 
 void OptionReader::texts(std::string_view key, std::vector<std::string>& field) {
-  const Entry* entry = take(key);
-  if (entry == nullptr) return;
-  const auto has_zero = [](const std::string& text) {
-    return text.find('\0') != std::string::npos;
-  };
-  if (const auto* one = std::get_if<std::string>(&entry->value); one != nullptr && !has_zero(*one))
-    field = {*one};
-  else if (const auto* list = std::get_if<Texts>(&entry->value);
-           list != nullptr && std::ranges::none_of(*list, has_zero))
-    field = *list;
-  else
-    mismatch(*entry, "a list of texts in quotes");
+  if (const Entry* entry = take(key)) {
+    const auto* const one = std::get_if<std::string>(&entry->value);
+    const auto* const list = std::get_if<Texts>(&entry->value);
+    if (one != nullptr && !has_zero(*one))
+      field = {*one};
+    else if (list != nullptr && std::ranges::none_of(*list, has_zero))
+      field = *list;
+    else
+      mismatch(*entry, "a list of texts in quotes");
+  }
+  record(key, toml_texts(field));
 }
 
 void OptionReader::number(std::string_view key, double& field, double minimum, double maximum) {
-  const Entry* entry = take(key);
-  if (entry == nullptr) return;
-  double value = std::nan("");
-  if (const auto* real = std::get_if<double>(&entry->value)) value = *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&entry->value))
-    value = static_cast<double>(*whole);
-  if (value >= minimum && value <= maximum) {
-    field = value;
-    return;
+  if (const Entry* entry = take(key)) {
+    double value = std::nan("");
+    if (const auto* real = std::get_if<double>(&entry->value)) value = *real;
+    if (const auto* whole = std::get_if<std::int64_t>(&entry->value))
+      value = static_cast<double>(*whole);
+    if (value >= minimum && value <= maximum) {
+      field = value;
+    } else {
+      std::ostringstream expected;
+      expected << "a number from " << minimum << " to " << maximum;
+      mismatch(*entry, expected.str());
+    }
   }
-  std::ostringstream expected;
-  expected << "a number from " << minimum << " to " << maximum;
-  mismatch(*entry, expected.str());
+  record(key, toml_number(field));
 }
 
 std::optional<std::int64_t> OptionReader::read_integer(std::string_view key, std::int64_t minimum,
@@ -170,20 +183,21 @@ std::optional<std::uint64_t> OptionReader::check_bytes(const Entry& entry, std::
 
 void OptionReader::bytes(std::string_view key, std::uint64_t& field, std::uint64_t minimum,
                          std::uint64_t maximum) {
-  const Entry* entry = take(key);
-  if (entry == nullptr) return;
-  if (const auto found = check_bytes(*entry, minimum, maximum, "")) field = *found;
+  if (const Entry* entry = take(key))
+    if (const auto found = check_bytes(*entry, minimum, maximum, "")) field = *found;
+  record(key, toml_bytes(field));
 }
 
 void OptionReader::bytes_or_auto(std::string_view key, std::optional<std::uint64_t>& field,
                                  std::uint64_t minimum, std::uint64_t maximum) {
-  const Entry* entry = take(key);
-  if (entry == nullptr) return;
-  const auto* word = std::get_if<std::string>(&entry->value);
-  if (word != nullptr && *word == "auto")
-    field = std::nullopt;
-  else if (const auto found = check_bytes(*entry, minimum, maximum, ", or \"auto\""))
-    field = found;
+  if (const Entry* entry = take(key)) {
+    const auto* word = std::get_if<std::string>(&entry->value);
+    if (word != nullptr && *word == "auto")
+      field = std::nullopt;
+    else if (const auto found = check_bytes(*entry, minimum, maximum, ", or \"auto\""))
+      field = found;
+  }
+  record(key, field ? toml_bytes(*field) : toml_text("auto"));
 }
 
 std::optional<std::size_t> OptionReader::read_choice(std::string_view key,

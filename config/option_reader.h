@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/setting.h"
 #include "config/source.h"
 #include "core/status.h"
 
@@ -33,6 +34,7 @@ class OptionReader {
   void integer(std::string_view key, Integer& field, Integer minimum, Integer maximum) {
     if (const auto found = read_integer(key, std::int64_t{minimum}, std::int64_t{maximum}))
       field = static_cast<Integer>(*found);
+    record(key, std::to_string(field));
   }
   // A number of bytes, or text such as "8GiB".
   void bytes(std::string_view key, std::uint64_t& field, std::uint64_t minimum,
@@ -47,6 +49,8 @@ class OptionReader {
     std::vector<std::string_view> names;
     for (const auto& [name, value] : words) names.push_back(name);
     if (const auto index = read_choice(key, names)) field = (words.begin() + *index)->second;
+    for (const auto& [name, value] : words)
+      if (value == field) record(key, toml_text(name));
   }
 
   // The names of the sections in a section that people name themselves, in their order; a dot may
@@ -55,6 +59,9 @@ class OptionReader {
 
   // A rule over several keys was broken. The message names the place of `key` if it was set.
   void problem(std::string_view key, std::string_view what);
+
+  // What every option that was asked for is now, in the order of asking.
+  const std::vector<Setting>& settings() const { return settings_; }
 
   // ok, or invalid_argument with all problems in one line; keys that nobody asked for among them.
   Status finish();
@@ -70,7 +77,10 @@ class OptionReader {
   std::optional<std::size_t> read_choice(std::string_view key,
                                          const std::vector<std::string_view>& names);
 
+  void record(std::string_view key, std::string value, bool secret = false);
+
   std::vector<Entry> entries_;
+  std::vector<Setting> settings_;
   std::vector<std::string> known_keys_;
   std::vector<std::string> problems_;
 };

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "client/cli/config.h"
 #include "client/cli/fetch_listing.h"
 #include "client/cli/listing.h"
 #include "client/cli/pins.h"
@@ -37,6 +38,7 @@ struct Options {
   std::string key;
   std::optional<Tier> tier;
   std::uint64_t ttl_s = 0;
+  ConfigSource config;
 };
 
 client::Deadline call_deadline() { return client::Deadline::clock::now() + call_timeout; }
@@ -148,7 +150,16 @@ int run(int argc, char** argv) {
           std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}))
       ->check(CLI::Range(std::uint64_t{1}, max_ttl_s))
       ->type_name("TIME");
-  for (CLI::App* command : {stats, ls, pins})
+  CLI::App* config = app.add_subcommand("config", "terraced's configuration, without a daemon");
+  config->require_subcommand(1);
+  CLI::App* config_check = config->add_subcommand("check", "say what is wrong with it");
+  CLI::App* config_show = config->add_subcommand("show", "what every option is in the end");
+  for (CLI::App* command : {config_check, config_show}) {
+    command->add_option("--config", options.config.file, "the file, as for terraced");
+    command->add_option("--set", options.config.settings, "one option, KEY=VALUE, as for terraced")
+        ->allow_extra_args(false);
+  }
+  for (CLI::App* command : {stats, ls, pins, config_show})
     command->add_flag("--json", options.json, "print JSON, for programs");
   ls->add_option("--limit", options.limit, "show at most N blocks, 0 for all (a table shows 50)")
       ->type_name("N");
@@ -161,12 +172,14 @@ int run(int argc, char** argv) {
     return exit_usage;
   }
 
-  Status status = stats->parsed()        ? run_stats(options)
-                  : ls->parsed()         ? run_ls(options)
-                  : pin->parsed()        ? run_pin(options)
-                  : unpin->parsed()      ? run_unpin(options)
-                  : drop_space->parsed() ? run_drop_space(options)
-                                         : run_pins(options);
+  Status status = stats->parsed()          ? run_stats(options)
+                  : config_check->parsed() ? check_config(options.config, std::cout)
+                  : config_show->parsed()  ? show_config(options.config, options.json, std::cout)
+                  : ls->parsed()           ? run_ls(options)
+                  : pin->parsed()          ? run_pin(options)
+                  : unpin->parsed()        ? run_unpin(options)
+                  : drop_space->parsed()   ? run_drop_space(options)
+                                           : run_pins(options);
   if (status.ok() && !std::cout.flush())
     status = Status(StatusCode::io_error, "could not write to standard output");
   if (status.ok()) return 0;

@@ -428,6 +428,64 @@ TEST(DaemonConfig, OverrideValuesAreTomlOrBareWords) {
   EXPECT_EQ(load_with({"device={verify='always'}"})->device.verify, DeviceVerify::always);
 }
 
+// What a setting is, without where it comes from.
+std::vector<std::pair<std::string, std::string>> values(const std::vector<Setting>& settings) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Setting& setting : settings)
+    if (!setting.secret) values.emplace_back(setting.key, setting.value);
+  return values;
+}
+
+TEST(DaemonConfig, IsShownAsAFileThatSetsTheSame) {
+  const ConfigFile file(
+      "data_dir = '/tmp/with \"quotes\" and \\'\n"
+      "[disk]\ndata_dirs = ['/mnt/a', '/mnt/b']\ncapacity = 12345678\ncodec = 'raw'\n"
+      "[arena]\nclean_high = 1\n"
+      "[tenants.research]\ndisk = '2GiB'\n[tenants.\"with.dots and blanks\"]\nhost = 4096\n"
+      "[redis]\nendpoints = ['127.0.0.1:6379']\npassword = 'hunter2'\n[redis.tls]\nverify = "
+      "false\n");
+  const std::vector<Override> overrides = {*Override::set("host.capacity=128MiB")};
+  std::vector<Setting> settings;
+  const auto config = load_daemon_config(file.path(), overrides, &settings);
+  ASSERT_TRUE(config) << config.error().to_string();
+  const std::string shown = to_toml(settings);
+  EXPECT_THAT(shown, Not(HasSubstr("hunter2")));
+  EXPECT_THAT(shown, HasSubstr("\n# password is set\n"));
+  EXPECT_THAT(shown, HasSubstr("\ncapacity = \"128MiB\"  # --set host.capacity\n"));
+  EXPECT_THAT(shown, HasSubstr("\ncapacity = 12345678  # " + file.path().string() + ":4\n"));
+  EXPECT_THAT(shown, HasSubstr("\nslab = \"64MiB\"\n"));
+
+  const ConfigFile again(shown);
+  std::vector<Setting> shown_settings;
+  const auto reloaded = load_daemon_config(again.path(), {}, &shown_settings);
+  ASSERT_TRUE(reloaded) << reloaded.error().to_string() << "\n" << shown;
+  EXPECT_EQ(values(shown_settings), values(settings));
+  EXPECT_EQ(reloaded->data_dir, "/tmp/with \"quotes\" and \\");
+  EXPECT_EQ(reloaded->disk.data_dirs, config->disk.data_dirs);
+  EXPECT_EQ(reloaded->disk.capacity_bytes, 12345678u);
+  EXPECT_EQ(reloaded->arena.clean_high, 1);
+  ASSERT_EQ(reloaded->tenants.size(), 2u);
+}
+
+TEST(DaemonConfig, ShowsEveryOptionOfTheExample) {
+  std::vector<Setting> settings;
+  ASSERT_TRUE(load_daemon_config(std::nullopt, {}, &settings));
+  std::vector<std::string> names;
+  for (const Setting& setting : settings) {
+    names.push_back(setting.key.substr(setting.key.rfind('.') + 1));
+    EXPECT_EQ(setting.where, "") << setting.key;
+  }
+  std::ifstream example(std::filesystem::path(TERRACE_CONFIG_DIR) / "terraced.toml");
+  std::size_t keys = 0;
+  for (std::string line; std::getline(example, line);) {
+    std::smatch key;
+    if (!std::regex_search(line, key, std::regex("^(?:# )?(\\w+) = "))) continue;
+    ++keys;
+    EXPECT_THAT(names, ::testing::Contains(key[1].str()));
+  }
+  EXPECT_GE(keys, 30u);
+}
+
 TEST(DaemonConfig, OverrideProblemsNameTheFlag) {
   EXPECT_EQ(message_with({"disk.enabled=maybe"}),
             "--set disk.enabled: found the text 'maybe', expected true or false");

@@ -101,5 +101,32 @@ TEST(OperatorCommandLine, SaysItsVersion) {
             run_program("terraced", {"--version"}).output);
 }
 
+TEST(ConfigVerb, ChecksAndShowsWithoutADaemon) {
+  const TempDir directory;
+  const std::string file = directory.file("terraced.toml");
+  std::ofstream(file) << "[device]\ncapacity = \"2MiB\"\n[arena]\nslab = \"1MiB\"\n";
+  const std::vector<std::string> of_file = {"--config", file, "--set", "log.level=debug"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), of_file.begin(), of_file.end());
+    return run_program("terrace", arguments);
+  };
+  const ProcessResult checked = with({"config", "check"});
+  EXPECT_EQ(checked.status, 0) << checked.errors;
+  EXPECT_THAT(checked.output, StartsWith("the configuration is good; 3 of "));
+
+  const ProcessResult shown = with({"config", "show"});
+  EXPECT_EQ(shown.status, 0) << shown.errors;
+  EXPECT_THAT(shown.output, HasSubstr("\ncapacity = \"2MiB\"  # " + file + ":2\n"));
+  EXPECT_THAT(shown.output, HasSubstr("\nlevel = \"debug\"  # --set log.level\n"));
+  const ProcessResult json = with({"config", "show", "--json"});
+  EXPECT_THAT(json.output, HasSubstr("\"key\": \"device.capacity\""));
+
+  const ProcessResult bad = with({"config", "check", "--set", "disk.capcity=1"});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_EQ(bad.output, "");
+  EXPECT_EQ(bad.errors,
+            "terrace: --set disk.capcity: unknown key, expected perhaps disk.capacity\n");
+}
+
 }  // namespace
 }  // namespace terrace::integration
