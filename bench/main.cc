@@ -5,6 +5,7 @@
 
 #include "bench/catalog.h"
 #include "bench/codec.h"
+#include "bench/redis.h"
 #include "bench/replay.h"
 #include "bench/restart.h"
 #include "bench/rpc.h"
@@ -55,6 +56,30 @@ void add_rpc(CLI::App& app, int& status) {
       options->catalog_blocks = std::min<std::size_t>(options->catalog_blocks, 10'000);
     status = run_rpc(*options, std::cout, std::cerr);
   });
+}
+
+void add_redis(CLI::App& app, int& status) {
+  auto options = std::make_shared<RedisBenchOptions>();
+  CLI::App& command =
+      *app.add_subcommand("redis", "Blocks to a Redis and back, verified, beside bare sockets");
+  command.add_option("--block-kib", options->block_kib, "Sizes of blocks")
+      ->check(CLI::Range(4, 65'536))
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--megabytes", options->megabytes, "MiB that each point moves")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--repetitions", options->repetitions, "How often each point is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--address", options->address,
+                     "Of a server, with its port; without it one is started");
+  command
+      .add_option("--connections", options->connections,
+                  "Of the tier, for values; without it the default")
+      ->check(CLI::Range(1, 32));
+  add_quick(command, options->quick);
+  command.callback([options, &status] { status = run_redis(*options, std::cout, std::cerr); });
 }
 
 void add_replay(CLI::App& app, int& status) {
@@ -199,6 +224,7 @@ int main(int argc, char** argv) {
   add_throughput(app, "prefill", "Tokens a second of prompts", run_prefill, status);
   add_throughput(app, "decode", "Tokens a second of answers", run_decode, status);
   add_rpc(app, status);
+  add_redis(app, status);
   add_replay(app, status);
   add_ttft(app, status);
   add_tiers(app, status);

@@ -91,6 +91,15 @@ TEST_F(Bench, TiersCopiesAndReadsBackWhatItWrote) {
   EXPECT_EQ(line.at("sizes")[1].at("block_bytes"), 720 * 1024);
 }
 
+TEST_F(Bench, RedisStoresAndReadsBackWhatItWrote) {
+  const json line = last_line(
+      {"redis", "--quick", "--megabytes", "8", "--repetitions", "1", "--block-kib", "128,720"});
+  expect_keys(line, {"bench", "sizes", "exists512_ms", "local_match_ratio_when_down"});
+  ASSERT_EQ(line.at("sizes").size(), 2u);
+  for (const json& size : line.at("sizes"))
+    expect_keys(size, {"bytes", "get_ratio", "set_ratio", "get_GBps", "set_GBps"});
+}
+
 TEST_F(Bench, CatalogMatchesTouchesAndEvicts) {
   const json line = last_line({"catalog", "--quick", "--blocks", "5000,100000", "--rounds", "5"});
   expect_keys(line, {"bench", "match512_us", "match512_us_100k", "bytes_per_block", "ops"});
