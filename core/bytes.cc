@@ -10,11 +10,11 @@ namespace terrace {
 
 std::string to_hex(std::span<const std::uint8_t> bytes) {
   constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(bytes.size() * 2);
-  for (std::uint8_t byte : bytes) {
-    hex += digits[byte >> 4];
-    hex += digits[byte & 15];
+  std::string hex(bytes.size() * 2, '\0');
+  char* to = hex.data();
+  for (const std::uint8_t byte : bytes) {
+    *to++ = digits[byte >> 4];
+    *to++ = digits[byte & 15];
   }
   return hex;
 }

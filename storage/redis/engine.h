@@ -101,7 +101,8 @@ class Engine final : Server::Owner {
   Server& server_at(const RedisEndpoint& endpoint);
   void route(std::unique_ptr<Command> command);
   void send_to(Server& server, std::unique_ptr<Command> command);
-  std::uint16_t slot_of_command(const Command& command) const;
+  const RedisEndpoint* master_of(const SpaceNames& names, const BlockKey& key) const;
+  const RedisEndpoint* master_of(const Command& command) const;
   void refresh_map(std::int64_t now_ns);
   void adopt_map(Server& server, const Reply& reply);
   void drop_retired();

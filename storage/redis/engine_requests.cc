@@ -49,10 +49,9 @@ void Engine::start(RemoteLookup request) {
 void Engine::ask(const std::shared_ptr<LookupTask>& lookup,
                  const std::vector<std::uint32_t>& indexes, unsigned losses) {
   std::map<const RedisEndpoint*, std::unique_ptr<Command>> commands;
+  const SpaceNames names = names_.in(lookup->space);
   for (const std::uint32_t index : indexes) {
-    const RedisEndpoint* const master =
-        map_.master_of(slot_of(names_.of(lookup->space, lookup->keys[index])));
-    std::unique_ptr<Command>& command = commands[master];
+    std::unique_ptr<Command>& command = commands[master_of(names, lookup->keys[index])];
     if (!command) {
       command = std::make_unique<Command>();
       command->kind = Command::Kind::exists;
@@ -121,8 +120,9 @@ void Engine::start(EraseRequest request) {
 
 void Engine::unlink(const BlockKey& space, const std::vector<BlockKey>& keys) {
   std::map<const RedisEndpoint*, std::unique_ptr<Command>> commands;
+  const SpaceNames names = names_.in(space);
   for (const BlockKey& key : keys) {
-    std::unique_ptr<Command>& command = commands[map_.master_of(slot_of(names_.of(space, key)))];
+    std::unique_ptr<Command>& command = commands[master_of(names, key)];
     if (!command) {
       command = std::make_unique<Command>();
       command->kind = Command::Kind::unlink;
@@ -148,16 +148,19 @@ void Engine::render(Command& command) const {
     append_command(command.text, std::array<std::string_view, 2>{name, key});
   };
   switch (command.kind) {
-    case Command::Kind::exists:
+    case Command::Kind::exists: {
+      const SpaceNames names = names_.in(command.lookup->space);
       for (const std::uint32_t index : command.indexes)
-        add("EXISTS", names_.of(command.lookup->space, command.lookup->keys[index]));
+        add("EXISTS", names.of(command.lookup->keys[index]));
       command.replies = command.indexes.size();
       return;
-    case Command::Kind::unlink:
-      for (const BlockKey& key : command.unlink)
-        add(use_del_ ? "DEL" : "UNLINK", names_.of(command.space, key));
+    }
+    case Command::Kind::unlink: {
+      const SpaceNames names = names_.in(command.space);
+      for (const BlockKey& key : command.unlink) add(use_del_ ? "DEL" : "UNLINK", names.of(key));
       command.replies = command.unlink.size();
       return;
+    }
     case Command::Kind::get:
       return add("GET", names_.of(command.read->request.space, command.read->request.key));
     case Command::Kind::set: {

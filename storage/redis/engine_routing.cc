@@ -31,17 +31,20 @@ Server& Engine::server_at(const RedisEndpoint& endpoint) {
   return *server;
 }
 
-std::uint16_t Engine::slot_of_command(const Command& command) const {
-  switch (command.kind) {
-    case Command::Kind::exists:
-      return slot_of(names_.of(command.lookup->space, command.lookup->keys[command.indexes[0]]));
-    case Command::Kind::unlink:
-      return slot_of(names_.of(command.space, command.unlink[0]));
-    case Command::Kind::get:
-      return slot_of(names_.of(command.read->request.space, command.read->request.key));
-    default:
-      return slot_of(names_.of(command.write->request.space, command.write->request.key));
-  }
+const RedisEndpoint* Engine::master_of(const SpaceNames& names, const BlockKey& key) const {
+  // Where there is only one server no slot needs computing.
+  if (environment_.options.mode == RedisMode::standalone) return &map_.masters().front();
+  return map_.master_of(slot_of(names.of(key)));
+}
+
+const RedisEndpoint* Engine::master_of(const Command& command) const {
+  if (command.lookup)
+    return master_of(names_.in(command.lookup->space), command.lookup->keys[command.indexes[0]]);
+  if (command.read)
+    return master_of(names_.in(command.read->request.space), command.read->request.key);
+  if (command.write)
+    return master_of(names_.in(command.write->request.space), command.write->request.key);
+  return master_of(names_.in(command.space), command.unlink[0]);
 }
 
 void Engine::route(std::unique_ptr<Command> command) {
@@ -52,7 +55,7 @@ void Engine::route(std::unique_ptr<Command> command) {
     return;
   }
   command->asking = false;
-  if (const RedisEndpoint* const master = map_.master_of(slot_of_command(*command)))
+  if (const RedisEndpoint* const master = master_of(*command))
     return send_to(server_at(*master), std::move(command));
   map_wanted_ = true;
   fail(*command, Status(StatusCode::unavailable, "no server of the cluster has the key's slot"));

@@ -2,26 +2,31 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "core/block_key.h"
 #include "core/record.h"
 
 namespace terrace::storage::redis {
 
+// Of the blocks of one space.
+class SpaceNames {
+ public:
+  explicit SpaceNames(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  std::string of(const BlockKey& key) const { return prefix_ + key.hex(); }
+
+ private:
+  const std::string prefix_;
+};
+
 class KeyNames {
  public:
   explicit KeyNames(const std::string& prefix)
       : prefix_(prefix + ":" + std::to_string(record_version) + ":") {}
 
-  std::string of(const BlockKey& space, const BlockKey& key) const {
-    std::string name;
-    name.reserve(prefix_.size() + 4 * sizeof(Digest) + 1);
-    name += prefix_;
-    name += space.hex();
-    name += ':';
-    name += key.hex();
-    return name;
-  }
+  SpaceNames in(const BlockKey& space) const { return SpaceNames(prefix_ + space.hex() + ":"); }
+  std::string of(const BlockKey& space, const BlockKey& key) const { return in(space).of(key); }
 
   // A name that no block has, to ask for.
   std::string probe(unsigned number) const { return prefix_ + "probe:" + std::to_string(number); }

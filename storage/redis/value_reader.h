@@ -15,7 +15,7 @@
 namespace terrace::storage::redis {
 
 // Payload is received in so large parts: what was just copied is still in the cache to be hashed.
-constexpr std::size_t transfer_part_bytes = 256 * 1024;
+constexpr std::size_t transfer_part_bytes = 128 * 1024;
 
 class ValueReader {
  public:
