@@ -51,7 +51,7 @@ readonly SANITIZER_EXCLUDE='DemoModel|demo_model'
 
 # ThreadSanitizer makes everything many times slower, and sees something only where there are threads.
 readonly TSAN_TARGETS=(
-  storage_test disk_test cuda_test client_test daemon_test
+  storage_test disk_test cuda_test redis_test client_test daemon_test
 )
 # Slow cases of one thread.
 readonly TSAN_EXCLUDE='CacheRandom'
