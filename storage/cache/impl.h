@@ -286,7 +286,7 @@ class TieredCache::Impl {
   void count_child(const Block& block, Tier tier, int change);
   void set_redis(Block& block, RedisCopy copy);
   void count_redis(Block& block, RedisCopy copy);
-  // Where the block has lost its last copy here: it is asked for anew when it is wanted again.
+  // Where nothing of the block is left here: what is still believed of it has an end.
   void leave_to_remote(Block& block);
   // The block is kept here: it, and what is above it, is more than what Redis is said to have.
   void end_remote_tail(Block& block);

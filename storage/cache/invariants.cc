@@ -140,8 +140,7 @@ Status TieredCache::Impl::check_invariants() const {
   if (in_redis != counters_[static_cast<std::size_t>(Tier::redis)].blocks)
     return broken("blocks in Redis are miscounted");
   if (being_shared != remote_writes_in_flight_) return broken("writes to Redis are miscounted");
-  if (remote_only_.size() > max_remote_only_blocks || shares_.size() > max_queued_shares + 1)
-    return broken("more is remembered of Redis than may be");
+  if (shares_.size() > max_queued_shares + 1) return broken("too much waits to be given to Redis");
   if (share_ && share_->asked != 0 && !lookups_.contains(share_->asked))
     return broken("a share waits for an answer that will not come");
   for (const auto& [ticket, lookup] : lookups_)

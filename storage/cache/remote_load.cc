@@ -1,7 +1,6 @@
 // Loading what only the tier that other hosts share has: straight into a device slot where the CPU
 // can access it, else into a host slot, from where it is copied.
 #include <algorithm>
-#include <cassert>
 
 #include "storage/cache/impl.h"
 
@@ -98,7 +97,7 @@ void TieredCache::Impl::finish_fetch(const Operation& operation,
 
 void TieredCache::Impl::give_up_fetch(Slot& slot) {
   resolve_waiters(slot, false);
-  assert(slot.block->in_redis());  // so it stays known
+  remote_only_.add(slot.block->key, clock_.monotonic_ns());  // so it stays known
   detach(slot);
   slot.state = SlotState::dropped;  // still written to
   free_if_out_of_reach(slot);

@@ -71,10 +71,8 @@ void TieredCache::Impl::detach(Slot& slot) {
   candidates_.withdraw(block, space_of(block).shelf, slot.tier);
   slot.block = nullptr;
   (slot.tier == Tier::device ? block.device : block.host) = nullptr;
-  if (slot.state == SlotState::copy) {
-    count_copy(block, slot.tier, false);
-    leave_to_remote(block);
-  }
+  if (slot.state == SlotState::copy) count_copy(block, slot.tier, false);
+  leave_to_remote(block);
   count_child(block, slot.tier, -1);
   settle(block, was_hole);
 }
@@ -109,8 +107,11 @@ void TieredCache::Impl::count_redis(Block& block, RedisCopy copy) {
 
 void TieredCache::Impl::leave_to_remote(Block& block) {
   if (block.occupies_local()) return;
-  if (block.in_redis()) count_redis(block, RedisCopy::none);
-  if (!block.children.empty() && !anchors_others(block)) block.remote_tail = true;
+  // Unless it was said to be there a moment ago.
+  if (block.in_redis() && !remote_only_.contains(block.key)) count_redis(block, RedisCopy::none);
+  if ((block.children.empty() && !block.in_redis()) || anchors_others(block)) return;
+  block.remote_tail = true;
+  if (block.parent) refresh(*block.parent);
 }
 
 void TieredCache::Impl::end_remote_tail(Block& block) {

@@ -60,6 +60,7 @@ void Simulation::match() {
   const Node& node = universe_.node(any_node());
   std::vector<Token> tokens = node.path_tokens;
   if (random_.chance(0.5)) tokens[random_.pick(tokens.size())] ^= 1;
+  if (remote_ && random_.chance(0.7)) look_up(node);
   const auto result = cache_->match(id_of(node.space), node.path_keys, tokens);
   require(result.blocks.size() == node.path.size(), "a match of another length");
   std::size_t leading = 0;
@@ -107,6 +108,10 @@ void Simulation::acquire() {
   for (const NodeId one : nodes) keys.push_back(universe_.node(one).key);
   if (random_.chance(0.2))
     options.prefill_tokens_per_second = static_cast<double>(random_.between(1, 1'000'000));
+  if (remote_ && random_.chance(0.5)) look_up(node);
+  if (remote_ && random_.chance(0.5))
+    options.remote_deadline_ns =
+        clock_->monotonic_ns() + static_cast<std::int64_t>(random_.pick(60)) * 1'000'000;
   const bool known_lease = !client.leases.empty() && random_.chance(0.3);
   const LeaseId lease = known_lease ? any_lease(client).first : client.next_lease++;
   const std::uint64_t acquisition = ++acquisitions_;
@@ -165,6 +170,7 @@ void Simulation::delivered(const Asked& asked, const std::vector<NodeId>& nodes,
     tally_.from_device += blocks[i].from == Tier::device;
     tally_.from_host += blocks[i].from == Tier::host;
     tally_.from_disk += blocks[i].from == Tier::disk;
+    tally_.from_redis += blocks[i].from == Tier::redis;
   }
   if (random_.chance(0.1)) act_in_callback(asked.session, asked.lease);
 }
@@ -300,7 +306,7 @@ void Simulation::seal() {
     bool parent_there = true;
     for (std::size_t above = 0; above + 1 < node.path.size(); ++above)
       parent_there =
-          parent_there && (is_present(state[above]) ||
+          parent_there && ((is_present(state[above]) && state[above] != BlockState::redis) ||
                            std::ranges::find(sealed_here, node.path[above]) != sealed_here.end());
     one.valid = parent_there && life_ends_at_ == 0;
     one.in_device = state.back() == BlockState::device;

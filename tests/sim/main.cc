@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--faults", faults,
                  "which may happen: all, none, or some of copies_fail, copies_flip, disk_fails, "
-                 "disk_rots, disk_full, scribbles, crashes, index_fails, index_lost")
+                 "disk_rots, disk_full, scribbles, crashes, index_fails, index_lost, remote_fails, "
+                 "remote_forgets, remote_rots")
       ->capture_default_str();
   app.add_option("--disk", disk, "by-seed (none or fake), none, fake or store")
       ->capture_default_str()

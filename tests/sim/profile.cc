@@ -56,7 +56,17 @@ Profile Profile::draw(Random& random, const RunOptions& options) {
   // A third of the runs has a world without faults: there, much more must hold.
   profile.faults = options.faults;
   const bool quiet = random.chance(0.33);
-  for (bool* fault : profile.faults.all()) *fault = *fault && !quiet && random.chance(0.45);
+  // What there is of the tier that others share does not change the rest of what a seed gives.
+  Random remote(options.seed * 0xd1342543de82ef95 + 3);
+  for (bool* fault : profile.faults.all()) {
+    Random& from = profile.faults.is_remote(fault) ? remote : random;
+    *fault = *fault && !quiet && from.chance(0.45);
+  }
+  profile.remote = remote.chance(0.5);
+  profile.redis_write = remote.one_of(policies);
+  if (!profile.remote)
+    profile.faults.remote_fails = profile.faults.remote_forgets = profile.faults.remote_rots =
+        false;
   if (options.faults.crashes) profile.faults.crashes = random.chance(0.7);
   if (options.disk == DiskKind::store) {
     profile.store = true;
@@ -84,7 +94,9 @@ std::string Profile::text() const {
       << (verify == storage::DeviceVerify::never       ? "never"
           : verify == storage::DeviceVerify::first_use ? "first_use"
                                                        : "always")
-      << (out_of_reach ? ", device out of reach" : "") << "; faults at " << fault_rate << ":";
+      << (out_of_reach ? ", device out of reach" : "");
+  if (remote) out << ", shared " << name(redis_write);
+  out << "; faults at " << fault_rate << ":";
   if (store)
     out << " (a store in " << directories << " directories, codec " << static_cast<unsigned>(codec)
         << ", files of " << file_pages << " pages)";

@@ -20,18 +20,24 @@ struct Faults {
   bool crashes = true;      // the process ends at once, what is not durable may be lost
   bool index_fails = true;  // the index of a real store cannot be written for a moment
   bool index_lost = true;   // and is gone at a start
+  // Of the tier that other hosts share: it does not answer, refuses or is away; loses values;
+  // values change where they lie.
+  bool remote_fails = true, remote_forgets = true, remote_rots = true;
 
-  static constexpr std::array<std::string_view, 9> names = {
-      "copies_fail", "copies_flip", "disk_fails",  "disk_rots", "disk_full",
-      "scribbles",   "crashes",     "index_fails", "index_lost"};
-  std::array<bool*, 9> all() {
-    return {&copies_fail, &copies_flip, &disk_fails,  &disk_rots, &disk_full,
-            &scribbles,   &crashes,     &index_fails, &index_lost};
+  static constexpr std::array<std::string_view, 12> names = {
+      "copies_fail", "copies_flip", "disk_fails", "disk_rots",    "disk_full",      "scribbles",
+      "crashes",     "index_fails", "index_lost", "remote_fails", "remote_forgets", "remote_rots"};
+  std::array<bool*, 12> all() {
+    return {&copies_fail, &copies_flip, &disk_fails, &disk_rots,    &disk_full,      &scribbles,
+            &crashes,     &index_fails, &index_lost, &remote_fails, &remote_forgets, &remote_rots};
+  }
+  bool is_remote(const bool* fault) const {
+    return fault == &remote_fails || fault == &remote_forgets || fault == &remote_rots;
   }
   // A copy of a block may be lost or unreadable, so that holes come about.
   bool lose_blocks() const {
     return copies_fail || copies_flip || disk_fails || disk_rots || disk_full || scribbles ||
-           index_fails || index_lost;
+           index_fails || index_lost || remote_fails || remote_forgets || remote_rots;
   }
 };
 
@@ -76,6 +82,8 @@ struct Tally {
   std::uint64_t operations = 0, checks = 0;
   std::uint64_t gets = 0;  // blocks acquired
   std::uint64_t from_device = 0, from_host = 0, from_disk = 0;
+  // Of the tier that other hosts share.
+  std::uint64_t from_redis = 0, lookups = 0, late_lookups = 0, cut_loads = 0, shared = 0;
   std::uint64_t seals = 0, duplicates = 0, refused_seals = 0;
   std::uint64_t partial_matches = 0;
   std::uint64_t refused_claims = 0, awaited_blocks = 0, expired_waits = 0;  // single flight

@@ -1,6 +1,7 @@
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
+#include <set>
 
 namespace terrace::sim {
 
@@ -63,6 +64,7 @@ void Simulation::start_life() {
   options.disk_write = profile_.disk_write;
   options.write_behind_hour_bytes = profile_.hour_bytes;
   options.write_behind_day_bytes = profile_.day_bytes;
+  options.redis_write = profile_.redis_write;
   options.device_verify = profile_.verify;
   std::unique_ptr<storage::DiskTier> disk;
   if (disk_) {
@@ -70,7 +72,8 @@ void Simulation::start_life() {
     if (!disk) return;
     disk = promises_.watch(std::move(disk));
   }
-  auto cache = storage::TieredCache::create(options, accelerator_, std::move(disk), *clock_);
+  auto cache =
+      storage::TieredCache::create(options, accelerator_, std::move(disk), *clock_, open_remote());
   if (!cache) return fail(cache.error().to_string());
   cache_ = std::move(*cache);
   if (device_comes_later) {
@@ -119,11 +122,16 @@ void Simulation::count_life() {
   tally_.declined_loads += stats.declined_loads;
   tally_.awaited_blocks += stats.awaited_blocks;
   tally_.expired_waits += stats.expired_waits;
+  if (!stats.remote) return;
+  tally_.lookups += stats.remote->lookups;
+  tally_.late_lookups += stats.remote->late_lookups;
+  tally_.cut_loads += stats.remote->cut_loads;
 }
 
 void Simulation::end_life(bool crash) {
   count_life();
   if (disk_) disk_->ending(crash, random_);
+  close_remote(crash);
   cache_.reset();
   device_ = {};
   if (disk_) disk_->ended(crash, random_);
@@ -146,6 +154,7 @@ void Simulation::end_life(bool crash) {
 void Simulation::step() {
   if (device_comes_at_ != 0 && step_ >= device_comes_at_) attach_device();
   act();
+  remote_world();
   pass_time();
   engines();
   dead_.clear();
@@ -210,7 +219,10 @@ void Simulation::act() {
 void Simulation::begin_drain() {
   if (life_ends_at_ != 0) return;
   life_ends_at_ = step_ + random_.between(1, 150);
-  cache_->drain([this] {
+  std::set<BlockKey> kept;
+  for (const auto& block : cache_->list({}, SIZE_MAX).blocks)
+    if (block.tiers[0] || block.tiers[1] || block.tiers[2]) kept.insert(block.key);
+  cache_->drain([this, kept = std::move(kept)] {
     require(!drained_, "a drain was done twice");
     drained_ = true;
     // Whatever a match can reach is durable now, unless the disk has no room for all or it broke.
@@ -223,8 +235,10 @@ void Simulation::begin_drain() {
       if (all_bytes * (profile_.store ? 2 : 1) >
           stats.tiers[static_cast<std::size_t>(Tier::disk)].capacity_bytes)
         return;
+      // What came out of Redis meanwhile is there.
       for (const auto& block : cache_->list({}, SIZE_MAX).blocks)
-        require(promises_.durable(block.key), "a block is not durable after the drain");
+        if (kept.contains(block.key))
+          require(promises_.durable(block.key), "a block is not durable after the drain");
     }
   });
 }
@@ -241,6 +255,7 @@ void Simulation::pass_time() {
 }
 
 void Simulation::run_deadlines() {
+  expire_remote();
   const auto due = [this] {
     const auto next_ns = cache_->next_deadline_ns();
     return next_ns && *next_ns <= clock_->monotonic_ns();
@@ -251,6 +266,8 @@ void Simulation::run_deadlines() {
 }
 
 void Simulation::complete_something(bool healthy) {
+  if (remote_ && !remote_->under_way().empty() && (healthy || random_.chance(0.4)))
+    return complete_remote(healthy);
   const bool disk = disk_ && disk_->under_way() && (healthy || step_ >= disk_stalls_until_);
   const std::size_t copies = healthy || step_ >= copies_stall_until_ ? accelerator_.under_way() : 0;
   if (disk && (copies == 0 || random_.chance(0.5))) {
@@ -282,7 +299,8 @@ void Simulation::settle_everything() {
   int completions = 0;
   // Past every wait between two attempts.
   for (int round = 0; round < 40; ++round) {
-    while ((disk_ && disk_->under_way()) || accelerator_.under_way() > 0) {
+    while ((disk_ && disk_->under_way()) || accelerator_.under_way() > 0 ||
+           (remote_ && !remote_->under_way().empty())) {
       if (++completions > most_completions) return fail("the engines never come to rest");
       complete_something(true);
       cache_->run_completions();
@@ -298,6 +316,7 @@ void Simulation::settle_everything() {
 void Simulation::finish() {
   if (device_comes_at_ != 0) attach_device();
   settle_everything();
+  require(told_ == looks_, "a question was never answered");
   for (const auto& [session, client] : clients_)
     for (const auto& [id, lease] : client->leases)
       require(lease.waiting.empty(), "an acquisition was never answered");

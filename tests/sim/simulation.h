@@ -1,6 +1,6 @@
 // One run: clients that call a cache at random, what they know of it, and the world below it. Roles
-// in a file each: simulation.cc (time, engines, lives), clients.cc, misuse.cc, checks.cc,
-// profile.cc.
+// in a file each: simulation.cc (time, engines, lives), clients.cc, misuse.cc, remote.cc (the tier
+// that other hosts share), checks.cc, profile.cc.
 //
 // The cache was broken on purpose, and the simulation said (100 seeds of 10,000 operations):
 //  a check of device memory is skipped     wrong bytes although every use is checked
@@ -32,6 +32,7 @@
 #include "tests/sim/run_options.h"
 #include "tests/sim/simulated_disk.h"
 #include "tests/sim/universe.h"
+#include "tests/storage/support/fake_remote.h"
 #include "tests/storage/support/manual_accelerator.h"
 #include "tests/storage/support/manual_clock.h"
 
@@ -62,6 +63,8 @@ struct Profile {
   storage::DeviceVerify verify = storage::DeviceVerify::first_use;
   Faults faults;
   bool out_of_reach = false;  // the CPU cannot access device memory
+  bool remote = false;        // a tier that other hosts share
+  storage::WritePolicy redis_write = storage::WritePolicy::on_second_use;
   std::size_t clients = 4;
   double fault_rate = 0.05;
 
@@ -176,6 +179,16 @@ class Simulation {
   // misuse.cc
   void misuse();
 
+  // remote.cc
+  std::unique_ptr<storage::RemoteTier> open_remote();
+  void close_remote(bool crash);
+  // What other hosts do there, and the server by itself.
+  void remote_world();
+  void look_up(const Node& node);
+  void complete_remote(bool healthy);
+  // What must be answered by now is.
+  void expire_remote();
+
   // pages
   std::size_t pages_of(NodeId node) const;
   void take_reserved(SlotOffset slot, std::size_t pages);
@@ -208,6 +221,10 @@ class Simulation {
   std::unordered_map<SlotOffset, Mark> marks_;
   // Of copies in the device tier, which may move to another slot.
   std::unordered_map<NodeId, SessionId> sealers_;
+  storage::FakeRemoteContents in_redis_;
+  storage::FakeRemote* remote_ = nullptr;  // the cache's
+  std::uint64_t remote_stalls_until_ = 0;
+  std::uint64_t looks_ = 0, told_ = 0, life_ = 0;
   std::vector<bool> put_;  // by node: was ever sealed as what it is
 
   std::uint64_t step_ = 0, acquisitions_ = 0;

@@ -136,6 +136,20 @@ TEST_F(CacheRemote, WhatIsGoneMeanwhileIsAMiss) {
   check();
 }
 
+TEST_F(CacheRemote, NothingIsLoadedBelowWhatIsNotHere) {
+  start(with_remote());
+  const Prompt p = prompt(1, 4);
+  write_elsewhere(p, 0, 4);
+  EXPECT_EQ(matched(p), 4u);
+  EXPECT_EQ(get(std::span(p.keys).last(2)), 0u);
+  EXPECT_EQ(remote_->reads(), 0u);
+  // A piece at a time is well.
+  const SessionId session = cache_->open_session();
+  EXPECT_EQ(get(session, 1, p.first(2)).size(), 2u);
+  EXPECT_EQ(get(session, 1, std::span(p.keys).last(2)).size(), 2u);
+  check();
+}
+
 TEST_F(CacheRemote, AHoleIsHealedByWhatOthersHave) {
   start(with_remote({.device_blocks = 4, .disk_blocks = 16}));
   const Prompt p = prompt(1, 3);
