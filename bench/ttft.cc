@@ -15,9 +15,11 @@
 #include "bench/bare_file.h"
 #include "bench/environment.h"
 #include "bench/samples.h"
+#include "client/operator.h"
 #include "core/bytes.h"
 #include "inference/worker/engine.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/temp_dir.h"
 
 namespace terrace::bench {
@@ -123,6 +125,7 @@ bool same_bits(const std::vector<float>& one, const std::vector<float>& other) {
 struct Figures {
   std::size_t cached_tokens = 0;
   Samples cold, resident, device, host, disk, resident_beside_disk, bare_read;
+  Samples redis, resident_beside_redis;  // none where there is no server to be started
   bool logits_equal = true;
   std::size_t blocks = 0, block_bytes = 0;
 };
@@ -160,7 +163,11 @@ class TtftBenchmark {
     if (Status status = measure_device(); !status.ok()) return status;
     if (Status status = measure_disk(daemon); !status.ok()) return status;
     if (Status status = measure_host(daemon); !status.ok()) return status;
-    return {};
+    if (!test_support::RedisServer::installed()) {
+      out_ << "no redis-server on this machine: nothing is measured of it\n";
+      return {};
+    }
+    return measure_redis();
   }
 
   const Figures& figures() const { return figures_; }
@@ -239,6 +246,51 @@ class TtftBenchmark {
         return status;
     }
     daemon.stop();
+    return {};
+  }
+
+  // One daemon gives the prefix to a server; another one, which has nothing of its own each time,
+  // finds it there.
+  Status measure_redis() {
+    const test_support::RedisServer server;
+    const std::string endpoint =
+        "redis.endpoints=\"127.0.0.1:" + std::to_string(server.port()) + "\"";
+    {
+      DaemonProcess giver(daemon_options({"device.capacity=1GiB", "host.capacity=0", endpoint}));
+      if (Status status = start_with_redis(giver); !status.ok()) return status;
+      Samples ignored;
+      if (Status status = measure_hit(Tier::disk, ignored, ignored); !status.ok()) return status;
+      const auto wanted = static_cast<std::int64_t>(figures_.blocks);
+      if (!test_support::wait_until([&] { return server.command({"DBSIZE"}).integer() >= wanted; },
+                                    connect_limit))
+        return Status(StatusCode::internal, "the prefix did not reach Redis:\n" + giver.log());
+      giver.stop();
+    }
+    DaemonProcess finder(daemon_options(
+        {"device.capacity=1GiB", "host.capacity=0", "disk.enabled=false", endpoint}));
+    for (std::size_t i = 0; i < options_.repetitions; ++i) {
+      if (Status status = start_with_redis(finder); !status.ok()) return status;
+      if (Status status = measure_hit(Tier::redis, figures_.redis, figures_.resident_beside_redis);
+          !status.ok())
+        return status;
+      finder.stop();
+    }
+    return {};
+  }
+
+  Status start_with_redis(DaemonProcess& daemon) {
+    if (Status status = daemon.start(); !status.ok()) return status;
+    if (Status status = reconnect(); !status.ok()) return status;
+    const bool connected = test_support::wait_until(
+        [&] {
+          const auto text =
+              client::fetch_stats_json(daemon.socket_path(), Steady::now() + connect_limit);
+          const auto stats = nlohmann::json::parse(text.value_or(""), nullptr, false);
+          return stats.is_object() && stats.at("redis").value("connections", 0) > 0;
+        },
+        connect_limit);
+    if (!connected)
+      return Status(StatusCode::internal, "terraced did not find Redis:\n" + daemon.log());
     return {};
   }
 
@@ -325,6 +377,8 @@ void print_table(const Figures& figures, std::ostream& out) {
   line("disk", figures.disk, figures.resident_beside_disk.median() + figures.bare_read.median(),
        "(resident + bare read)");
   line("bare read of as many bytes", figures.bare_read, 0, "");
+  if (figures.redis.count() > 0)
+    line("redis", figures.redis, figures.resident_beside_redis.median(), "resident");
 }
 
 }  // namespace
@@ -341,20 +395,20 @@ int run_ttft(const TtftOptions& options, std::ostream& out, std::ostream& err) {
   }
   const Figures& figures = benchmark.figures();
   print_table(figures, out);
-  const nlohmann::ordered_json line = {
-      {"bench", "ttft"},
-      {"prompt_tokens", options.tokens},
-      {"cached_tokens", figures.cached_tokens},
-      {"cold_ms", figures.cold.median()},
-      {"resident_ms", figures.resident.median()},
-      {"device_ms", figures.device.median()},
-      {"host_ms", figures.host.median()},
-      {"disk_ms", figures.disk.median()},
-      {"redis_ms", nullptr},
-      {"bare_read_ms", figures.bare_read.median()},
-      {"resident_beside_disk_ms", figures.resident_beside_disk.median()},
-      {"logits_equal", figures.logits_equal},
-      {"debug_build", is_debug_build()}};
+  nlohmann::ordered_json line = {{"bench", "ttft"},
+                                 {"prompt_tokens", options.tokens},
+                                 {"cached_tokens", figures.cached_tokens},
+                                 {"cold_ms", figures.cold.median()},
+                                 {"resident_ms", figures.resident.median()},
+                                 {"device_ms", figures.device.median()},
+                                 {"host_ms", figures.host.median()},
+                                 {"disk_ms", figures.disk.median()},
+                                 {"redis_ms", nullptr},
+                                 {"bare_read_ms", figures.bare_read.median()},
+                                 {"resident_beside_disk_ms", figures.resident_beside_disk.median()},
+                                 {"logits_equal", figures.logits_equal},
+                                 {"debug_build", is_debug_build()}};
+  if (figures.redis.count() > 0) line["redis_ms"] = figures.redis.median();
   out << line.dump() << std::endl;
   return figures.logits_equal ? 0 : 1;
 }

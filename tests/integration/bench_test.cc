@@ -63,6 +63,7 @@ TEST_F(Bench, TtftFindsEveryTierAndTheSameLogits) {
       last_line({"ttft", "--model", model_, "--quick", "--tokens", "300", "--new", "8"});
   expect_keys(line, {"bench", "prompt_tokens", "cached_tokens", "cold_ms", "resident_ms",
                      "device_ms", "host_ms", "disk_ms", "redis_ms", "logits_equal"});
+  EXPECT_GT(line.at("redis_ms"), 0);
   EXPECT_EQ(line.value("cached_tokens", 0), 288);
   EXPECT_TRUE(line.value("logits_equal", false));
 }

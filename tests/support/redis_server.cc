@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +45,8 @@ std::uint16_t free_port() {
   for (;;)
     if (const auto port = static_cast<std::uint16_t>(ports(random)); is_free(port)) return port;
 }
+
+bool RedisServer::installed() { return ::access(program, X_OK) == 0; }
 
 RedisServer::RedisServer(std::vector<std::string> arguments, std::uint16_t port)
     : arguments_(std::move(arguments)), port_(port) {

@@ -19,6 +19,9 @@ std::uint16_t free_port();
 
 class RedisServer {
  public:
+  // Whether this machine has the program.
+  static bool installed();
+
   // Starts a server without persistence, with these options in addition ("--name", "value", ...),
   // and waits until it answers, if only with an error. `port` 0: a free one. Ends the process of
   // the test if no server comes up.
