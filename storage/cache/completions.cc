@@ -137,10 +137,12 @@ void TieredCache::Impl::run_remote_completions() {
     else
       finish_share(node.mapped(), completion);
   }
+  continue_lookups();
 }
 
 void TieredCache::Impl::tick() {
   run_deadlines();
+  continue_lookups();
   pump_loads();
   continue_drops();
   copy_ahead();

@@ -67,6 +67,8 @@ constexpr const char* pin_note_prefix = "pin/";
 // Questions to Redis under way, those of shares included, and the keys of one.
 constexpr std::size_t max_lookups_in_flight = 64;
 constexpr std::size_t max_keys_a_lookup = 4096;
+// Of an answer, what one turn takes in: each block's key is computed anew.
+constexpr std::size_t max_beliefs_a_turn = 512;
 // Blocks that are known only because Redis was said to have them, and for how long after it was
 // asked.
 constexpr std::size_t max_remote_only_blocks = 16384;
@@ -75,6 +77,7 @@ constexpr std::int64_t remote_belief_ns = 10'000'000'000;
 constexpr std::int64_t default_remote_load_ns = 1'000'000'000;
 // Prefixes waiting to be given to Redis: beyond it the oldest are forgotten until their next use.
 constexpr std::size_t max_queued_shares = 4096;
+constexpr std::size_t max_keys_a_share = 1024;  // at a time
 constexpr std::size_t max_remote_writes_in_flight = 64;
 constexpr std::uint64_t max_remote_write_bytes_in_flight = 32ull << 20;
 constexpr std::int64_t share_lookup_ns = 1'000'000'000;
@@ -223,6 +226,9 @@ class TieredCache::Impl {
     std::int64_t deadline_ns = 0;
     std::vector<std::function<void()>> waiting;
     bool of_share = false;  // nobody waits for it but the share
+    // Once it is answered: how many leading keys are there, and of how many that is noted.
+    std::optional<std::size_t> present;
+    std::size_t believed = 0;
   };
 
   struct QueuedShare {
@@ -364,8 +370,10 @@ class TieredCache::Impl {
   }
   Ticket ask(RemoteQuestion question);
   void finish_lookup(Ticket ticket, const RemoteCompletion& completion);
-  // That the leading `present` keys are there.
-  void believe(const RemoteQuestion& question, std::size_t present);
+  // Takes in what was answered.
+  void continue_lookups();
+  // Notes of at most so many keys that they are there, and returns how many it looked at.
+  std::size_t believe(RemoteQuestion& question, std::size_t most);
   void forget_remote(const BlockKey& key);
   void forget_old_remote_blocks();
   void end_late_lookups();

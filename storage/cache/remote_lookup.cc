@@ -66,35 +66,54 @@ Ticket TieredCache::Impl::ask(RemoteQuestion question) {
 }
 
 void TieredCache::Impl::finish_lookup(Ticket ticket, const RemoteCompletion& completion) {
-  auto node = lookups_.extract(ticket);
-  if (node.empty()) return;  // too late
-  RemoteQuestion& question = node.mapped();
+  const auto found = lookups_.find(ticket);
+  if (found == lookups_.end()) return;  // too late
+  RemoteQuestion& question = found->second;
   if (question.of_share) {
+    lookups_.erase(found);
     if (share_ && share_->asked == ticket) finish_share_lookup(completion);
     return;
   }
-  if (completion.status.ok())
-    believe(question, std::min<std::size_t>(completion.present, question.keys.size()));
-  std::ranges::move(question.waiting, std::back_inserter(answered_lookups_));
+  question.present =
+      completion.status.ok() ? std::min<std::size_t>(completion.present, question.keys.size()) : 0;
 }
 
-void TieredCache::Impl::believe(const RemoteQuestion& question, std::size_t present) {
-  SpaceEntry* const space = catalog_.space(question.space);
-  if (space->dropping) return;
-  Block* parent = nullptr;
-  if (question.parent != space->digest) {
-    parent = catalog_.find(question.parent);
-    if (!parent || parent->space != space->id || !parent->present()) return;
+void TieredCache::Impl::continue_lookups() {
+  std::size_t left = max_beliefs_a_turn;
+  for (auto at = lookups_.begin(); at != lookups_.end();) {
+    RemoteQuestion& question = at->second;
+    if (!question.present) {
+      ++at;
+      continue;
+    }
+    left -= believe(question, left);
+    if (question.believed < *question.present) {
+      const std::lock_guard lock(waker_->mutex);
+      if (waker_->wake) waker_->wake();
+      return;
+    }
+    std::ranges::move(question.waiting, std::back_inserter(answered_lookups_));
+    at = lookups_.erase(at);
   }
+}
+
+std::size_t TieredCache::Impl::believe(RemoteQuestion& question, std::size_t most) {
+  SpaceEntry* const space = catalog_.space(question.space);
+  const std::size_t first = question.believed;
+  const std::size_t end = std::min(*question.present, first + most);
+  const BlockKey& above = first > 0 ? question.keys[first - 1] : question.parent;
+  Block* parent = above == space->digest ? nullptr : catalog_.find(above);
+  const bool reachable =
+      parent ? parent->space == space->id && parent->present() : above == space->digest;
   const std::size_t block_tokens = space->descriptor.block_tokens;
-  std::size_t believed = 0;
-  for (; believed < present; ++believed) {
-    const BlockKey& key = question.keys[believed];
+  std::size_t& at = question.believed;
+  for (; at < end && reachable && !space->dropping; ++at) {
+    const BlockKey& key = question.keys[at];
     Block* block = catalog_.find(key);
     if (!block) {
       // A client's keys are not believed: under each lie the tokens that it is made of.
       const auto tokens =
-          std::span<const Token>(question.tokens).subspan(believed * block_tokens, block_tokens);
+          std::span<const Token>(question.tokens).subspan(at * block_tokens, block_tokens);
       if (derive_block_key(parent ? parent->key : space->digest, tokens) != key) break;
       block = add_block(*space, parent, key, tokens, true);
       if (!block) break;
@@ -103,13 +122,16 @@ void TieredCache::Impl::believe(const RemoteQuestion& question, std::size_t pres
     if (block->redis == RedisCopy::none) set_redis(*block, RedisCopy::present);
     parent = block;
   }
+  if (at < end) question.present = at;  // it ends here
+  // When all is noted, tails become older than their heads.
   const std::int64_t now_ns = clock_.monotonic_ns();
-  while (believed-- > 0) {  // tails are older than their heads
-    const Block* const block = catalog_.find(question.keys[believed]);
-    if (!block->kept()) remote_only_.add(block->key, now_ns);
+  for (std::size_t i = at, from = at == *question.present ? 0 : first; i-- > from;) {
+    const Block* const block = catalog_.find(question.keys[i]);
+    if (block && block->in_redis() && !block->kept()) remote_only_.add(block->key, now_ns);
   }
   while (remote_only_.size() > max_remote_only_blocks)
     forget_remote(*remote_only_.take_added_by(INT64_MAX));
+  return end - first;
 }
 
 void TieredCache::Impl::forget_remote(const BlockKey& key) {

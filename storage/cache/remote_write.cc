@@ -85,7 +85,10 @@ bool TieredCache::Impl::begin_share() {
     }
     if (!missing && !queued.whole) continue;
     std::ranges::reverse(share.keys);
-    if (share.keys.size() > max_keys_a_lookup) share.keys.resize(max_keys_a_lookup);
+    if (share.keys.size() > max_keys_a_share) {
+      share.keys.resize(max_keys_a_share);
+      shares_.push_back({queued.tail, false});  // for the rest
+    }
     share_ = std::move(share);
     ask_for_share();
     return true;
