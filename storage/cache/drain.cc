@@ -9,7 +9,6 @@ void TieredCache::Impl::drain(std::function<void()> done) {
   drained_ = std::move(done);
   // Nothing is sealed from now on.
   end_all_waits();
-  stop_sharing();  // others get what they get: this host's disk comes first
   if (!disk_) {
     if (auto call = std::exchange(drained_, nullptr)) call();
     return;

@@ -406,7 +406,6 @@ class TieredCache::Impl {
   void finish_share(const Operation& operation, const RemoteCompletion& completion);
   // Tries again later.
   void put_off_shares();
-  void stop_sharing();
 
   // write_behind.cc
   // `known_reachable` saves the walk to the first block that reachability costs while there are

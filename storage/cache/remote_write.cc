@@ -203,9 +203,4 @@ void TieredCache::Impl::put_off_shares() {
   share_not_before_ns_ = now_ns + wait_ns;
 }
 
-void TieredCache::Impl::stop_sharing() {
-  shares_.clear();
-  share_.reset();
-}
-
 }  // namespace terrace::storage

@@ -8,6 +8,7 @@
 #include "client/operator.h"
 #include "tests/integration/worker_fixture.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/tcp_proxy.h"
 
 namespace terrace::inference {
 namespace {
@@ -30,9 +31,13 @@ class RedisTier : public WorkerFixture {
     client::Space* space() const { return engine->space(); }
   };
 
+  // Waits longer than anybody should for a server, so that a busy machine does not count as one
+  // that hangs, unless told otherwise.
   std::unique_ptr<Host> start_host(std::vector<std::string> settings) {
     auto host = std::make_unique<Host>();
-    settings.insert(settings.begin(), {"disk.capacity=\"256MiB\"", "device.capacity=\"64MiB\""});
+    settings.insert(settings.begin(),
+                    {"disk.capacity=\"256MiB\"", "device.capacity=\"64MiB\"",
+                     "redis.lookup_timeout_ms=20000", "redis.load_timeout_ms=20000"});
     host->daemon = std::make_unique<DaemonProcess>(test_support::DaemonOptions{
         std::string(TERRACE_BIN_DIR) + "/terraced", host->directory.path(), std::move(settings)});
     const Status status = host->daemon->start();
@@ -158,16 +163,20 @@ TEST_F(RedisTier, AServerThatDiesCostsNobodyAnythingAndComesBack) {
 TEST_F(RedisTier, AServerThatHangsIsNotAwaited) {
   RedisServer server;
   const auto one = start_host({endpoint(server.port())});
-  const auto other = start_host({endpoint(server.port())});
+  const auto other = start_host(
+      {endpoint(server.port()), "redis.lookup_timeout_ms=10", "redis.load_timeout_ms=100"});
   const auto prompt = random_prompt(prompt_tokens, 5);
   const auto without = logits_of(*one->engine, nullptr, prompt);
   compute_twice(*one, prompt);
   ASSERT_TRUE(becomes_shared(server, cached_blocks));
   const auto keys = derive_block_keys(other->space()->digest(), prompt, 32);
   const auto soon = std::chrono::steady_clock::now() + patience;
-  const auto match = other->space()->match(keys, prompt, soon);
-  ASSERT_TRUE(match.has_value());
-  ASSERT_EQ(match->matched_blocks, cached_blocks);
+  ASSERT_TRUE(wait_until(
+      [&] {
+        const auto match = other->space()->match(keys, prompt, soon);
+        return match.has_value() && match->matched_blocks == cached_blocks;
+      },
+      patience));
 
   server.freeze();  // between the answer that they are there and the loads
   const auto answer = within_its_budget(*other, prompt);
@@ -177,6 +186,35 @@ TEST_F(RedisTier, AServerThatHangsIsNotAwaited) {
     within_its_budget(*other, random_prompt(prompt_tokens, seed));
   server.thaw();
   EXPECT_TRUE(wait_until([&] { return breaker(*other) == "closed"; }, patience));
+}
+
+// One flipped bit (maybe in padding), then a connection that is cut in the middle of a value (which
+// may be asked for again).
+TEST_F(RedisTier, WhatIsDamagedOrCutOnItsWayChangesNoAnswer) {
+  const RedisServer server;
+  test_support::TcpProxy proxy(server.port());
+  const auto one = start_host({endpoint(server.port())});
+  const auto other = start_host({endpoint(proxy.port())});
+  std::int64_t shared = 0;
+  for (const bool cut : {false, true}) {
+    const auto prompt = random_prompt(prompt_tokens, cut ? 21 : 20);
+    const auto without = logits_of(*one->engine, nullptr, prompt);
+    compute_twice(*one, prompt);
+    shared += cached_blocks;
+    ASSERT_TRUE(becomes_shared(server, shared));
+    ASSERT_TRUE(wait_until([&] { return breaker(*other) == "closed"; }, patience));
+    // Past the answer to the question, within the blocks.
+    const std::uint64_t into_the_blocks = other->engine->model().kv_geometry().block_bytes() * 2;
+    cut ? proxy.cut_after(into_the_blocks) : proxy.corrupt_after(into_the_blocks);
+    const auto answer = within_its_budget(*other, prompt);
+    EXPECT_TRUE(proxy.done());
+    EXPECT_TRUE(same_bits(answer.logits, without.logits));
+    EXPECT_TRUE(other->space()->flush(std::chrono::steady_clock::now() + patience).ok());
+    EXPECT_TRUE(
+        same_bits(logits_of(*other->engine, other->space(), prompt).logits, without.logits));
+    // What did not verify is deleted there: whoever uses it gives it again.
+    if (!cut) shared = server.command({"DBSIZE"}).integer();
+  }
 }
 
 TEST_F(RedisTier, AServerThatIsNotThereAtStartComesWhenItComes) {

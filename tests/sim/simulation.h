@@ -11,6 +11,8 @@
 //  a failed load is told as a good one     invariant: holds of a slot are miscounted
 //  the disk forgets what it acknowledged   what was durable is lost
 //  the disk is not told of uses            the recency of a block is too old
+//  what only Redis has is loaded below what is not here
+//                                          a hole although nothing was ever lost
 //  an eviction from disk is not carried out, or the disk's cap is doubled
 //                                          a failure that nobody made
 // Not seen, and left to tests of their own: a tier that evicts heads before tails while other tiers

@@ -342,6 +342,7 @@ TEST_F(CacheRemote, WhatOnlyRedisHasHoldsNothingHere) {
   EXPECT_EQ(matched(p), 3u);
   EXPECT_EQ(cache_->stats().holes, 0u);
   EXPECT_FALSE(cache_->pin(p.keys[2], {}).has_value());
+  EXPECT_EQ(get(p.first(1)), 1u);
   // Its head may go although Redis is said to have what is below.
   EXPECT_EQ(put(prompt(2, 4), 0, 4), 4u);
   EXPECT_EQ(matched_without_asking(p), 0u);
