@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "cache_daemon/call_metrics.h"
 #include "cache_daemon/deadline_timer.h"
 #include "cache_daemon/device_tier.h"
 #include "cache_daemon/session_table.h"
@@ -23,8 +24,10 @@ struct Context {
   kj::UnixEventPort& event_port;
   std::string boot_id;
   std::chrono::steady_clock::time_point started;
-  // Read by stats only.
+  // Read by those who tell about the daemon only.
   std::size_t connections = 0;
+  AllCallMetrics calls = {};
+  bool draining = false;
 };
 
 constexpr const char* version = TERRACE_VERSION;

@@ -68,7 +68,9 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
           socket_.fd(), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
                             kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
       tasks_(*this),
-      connections_(*this) {
+      connections_(*this),
+      site_(context_),
+      http_(io, config.http, [this](kj::StringPtr path) { return site_.answer(path); }) {
   engines_->cache->set_wake([fd = wake_fd_.get()] {
     const std::uint64_t one = 1;
     // Fails only if the counter is full, and then the loop is awake already.
@@ -133,6 +135,7 @@ kj::Promise<void> Daemon::tick_forever() {
 }
 
 kj::Promise<bool> Daemon::drain() {
+  context_.draining = true;
   accepting_ = nullptr;
   receiver_ = nullptr;
   socket_.close();

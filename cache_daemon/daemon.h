@@ -10,6 +10,8 @@
 #include "cache_daemon/context.h"
 #include "cache_daemon/device_tier.h"
 #include "cache_daemon/engines.h"
+#include "cache_daemon/http/http_server.h"
+#include "cache_daemon/http/site.h"
 #include "cache_daemon/listening_socket.h"
 #include "core/unique_fd.h"
 
@@ -59,6 +61,8 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks_;
   kj::TaskSet connections_;
   kj::Maybe<kj::Promise<void>> accepting_;
+  Site site_;
+  HttpServer http_;
 };
 
 }  // namespace terrace::daemon

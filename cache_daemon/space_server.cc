@@ -49,6 +49,7 @@ std::span<const BlockKey> SpaceServer::read_keys(capnp::Data::Reader data) const
 }
 
 kj::Promise<void> SpaceServer::match(MatchContext call) {
+  CallTimer timer(context_.calls[CallKind::match]);
   const auto params = call.getParams();
   const auto keys = read_keys(params.getKeys());
   const auto tokens = read_tokens(params.getTokens());
@@ -68,12 +69,14 @@ kj::Promise<void> SpaceServer::match(MatchContext call) {
           std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(answered.fulfiller));
       *tell = [fulfiller] { (*fulfiller)->fulfill(); };
       context_.deadlines.look();
-      return answered.promise.then([this, call, keys, tokens]() mutable {
+      return answered.promise.then([this, call, keys, tokens, timer = kj::mv(timer)]() mutable {
         answer_match(call, context_.cache.match(space_, keys, tokens));
+        timer.answered();
       });
     }
   }
   answer_match(call, found);
+  timer.answered();
   return kj::READY_NOW;
 }
 
@@ -92,6 +95,7 @@ void SpaceServer::answer_match(MatchContext& call, const storage::MatchResult& f
 }
 
 kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
+  CallTimer timer(context_.calls[CallKind::acquire]);
   const auto params = call.getParams();
   require_device(params.getDeviceIndex());
   storage::AcquireOptions options;
@@ -105,19 +109,22 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
   auto acquired =
       session_->acquire(params.getLease(), space_, read_keys(params.getKeys()), options);
   context_.deadlines.look();
-  return acquired.then([call](std::vector<storage::AcquiredBlock> blocks) mutable {
-    auto results = call.getResults();
-    auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
-    auto tiers = results.initTiers(blocks.size());
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
-                  sizeof(storage::SlotOffset));
-      tiers[i] = static_cast<kj::byte>(blocks[i].from);
-    }
-  });
+  return acquired.then(
+      [call, timer = kj::mv(timer)](std::vector<storage::AcquiredBlock> blocks) mutable {
+        auto results = call.getResults();
+        auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
+        auto tiers = results.initTiers(blocks.size());
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+          std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
+                      sizeof(storage::SlotOffset));
+          tiers[i] = static_cast<kj::byte>(blocks[i].from);
+        }
+        timer.answered();
+      });
 }
 
 kj::Promise<void> SpaceServer::reserve(ReserveContext call) {
+  CallTimer timer(context_.calls[CallKind::reserve]);
   const auto params = call.getParams();
   require_device(params.getDeviceIndex());
   KJ_REQUIRE(params.getUnnamed() <= max_unnamed_per_call, "too many slots", params.getUnnamed());
@@ -132,10 +139,12 @@ kj::Promise<void> SpaceServer::reserve(ReserveContext call) {
   } else {
     results.setTaken(true);
   }
+  timer.answered();
   return kj::READY_NOW;
 }
 
 kj::Promise<void> SpaceServer::seal(SealContext call) {
+  CallTimer timer(context_.calls[CallKind::seal]);
   const auto params = call.getParams();
   const auto blocks = params.getBlocks();
   KJ_REQUIRE(blocks.size() <= context_.config.limits.max_keys_per_call, "too many blocks",
@@ -155,11 +164,14 @@ kj::Promise<void> SpaceServer::seal(SealContext call) {
   }
   const auto outcomes = session_->seal(params.getLease(), requests);
   call.getResults().setOutcomes(pack(std::span(outcomes)));
+  timer.answered();
   return kj::READY_NOW;
 }
 
 kj::Promise<void> SpaceServer::release(ReleaseContext call) {
+  CallTimer timer(context_.calls[CallKind::release]);
   for (const std::uint64_t lease : call.getParams().getLeases()) session_->release(lease);
+  timer.answered();
   return kj::READY_NOW;
 }
 

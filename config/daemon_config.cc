@@ -192,6 +192,34 @@ void read_limits(OptionReader& options, DaemonLimits& limits) {
   options.bytes("limits.max_message_bytes", limits.max_message_bytes, 64 * kib, 1 * gib);
 }
 
+void read_http(OptionReader& options, HttpOptions& http) {
+  options.flag("http.allow_remote", http.allow_remote);
+  std::string listen = "127.0.0.1:9470";
+  options.text("http.listen", listen);
+  if (listen.empty() || listen == "off") {
+    http.listen.reset();
+    return;
+  }
+  http.listen = parse_http_address(listen);
+  if (!http.listen)
+    options.problem("http.listen", "found the text '" + listen +
+                                       "', expected an address and a port, such as "
+                                       "\"127.0.0.1:9470\", or \"off\"");
+  else if (!http.listen->loopback && !http.allow_remote)
+    options.problem("http.listen", "found '" + listen +
+                                       "', which other machines may reach; expected a loopback "
+                                       "address unless http.allow_remote = true");
+}
+
+void read_log(OptionReader& options, LogOptions& log) {
+  options.choice("log.level", log.level,
+                 {{"trace", LogLevel::trace},
+                  {"debug", LogLevel::debug},
+                  {"info", LogLevel::info},
+                  {"warning", LogLevel::warning},
+                  {"error", LogLevel::error}});
+}
+
 }  // namespace
 
 Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::path>& file,
@@ -219,12 +247,8 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   if (Status status = read_redis(options, config.redis); !status.ok()) return error(status);
   read_tenants(options, config.tenants);
   read_limits(options, config.limits);
-  options.choice("log.level", config.log.level,
-                 {{"trace", LogLevel::trace},
-                  {"debug", LogLevel::debug},
-                  {"info", LogLevel::info},
-                  {"warning", LogLevel::warning},
-                  {"error", LogLevel::error}});
+  read_http(options, config.http);
+  read_log(options, config.log);
 
   if (Status status = options.finish(); !status.ok()) return error(status);
   if (settings) *settings = options.settings();

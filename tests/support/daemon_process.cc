@@ -29,7 +29,9 @@ bool accepts_connections(const std::string& path) {
 Status DaemonProcess::start(std::chrono::seconds limit) {
   kill();
   std::vector<std::string> arguments = {options_.program, "--data-dir", data_directory(),
-                                        "--socket", socket_path()};
+                                        "--socket", socket_path(),
+                                        // One port for all daemons of a machine is one too few.
+                                        "--set", "http.listen=off"};
   for (const std::string& setting : options_.settings) {
     arguments.push_back("--set");
     arguments.push_back(setting);
