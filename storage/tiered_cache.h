@@ -280,7 +280,7 @@ class TieredCache {
   // one round trip, so that a match finds that, too, for a while. `tokens` are those of the keys:
   // no key is believed without. `done` is called once, on the deciding thread: before look_up()
   // returns where there is nothing to ask or nobody to be asked, by `deadline_ns` (on the clock's
-  // monotonic time) where run_deadlines() is called in time.
+  // monotonic time) where run_deadlines() is called in time; not at all if the cache ends first.
   void look_up(SpaceId space, std::span<const BlockKey> keys, std::span<const Token> tokens,
                std::int64_t deadline_ns, std::function<void()> done);
 

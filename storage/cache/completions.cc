@@ -159,6 +159,7 @@ void TieredCache::Impl::tick() {
   }
   continue_drain();
   deliver_finished();
+  tell_lookups();
 }
 
 }  // namespace terrace::storage
