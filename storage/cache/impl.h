@@ -73,6 +73,7 @@ constexpr std::size_t max_beliefs_a_turn = 512;
 // asked.
 constexpr std::size_t max_remote_only_blocks = 16384;
 constexpr std::int64_t remote_belief_ns = 10'000'000'000;
+constexpr std::size_t max_forgotten_a_turn = 1024;
 // How long a load from Redis may take where an acquire does not say.
 constexpr std::int64_t default_remote_load_ns = 1'000'000'000;
 // Prefixes waiting to be given to Redis: beyond it the oldest are forgotten until their next use.

@@ -141,8 +141,11 @@ void TieredCache::Impl::forget_remote(const BlockKey& key) {
 
 void TieredCache::Impl::forget_old_remote_blocks() {
   const std::int64_t now_ns = clock_.monotonic_ns();
-  while (const auto key = remote_only_.take_added_by(now_ns - remote_belief_ns))
+  for (std::size_t i = 0; i < max_forgotten_a_turn; ++i) {
+    const auto key = remote_only_.take_added_by(now_ns - remote_belief_ns);
+    if (!key) break;
     forget_remote(*key);
+  }
   while (rechecked_.take_added_by(now_ns - share_recheck_ns)) continue;
 }
 
