@@ -8,6 +8,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if TERRACE_XXH3_AVX2
+#include "core/xxh3_avx2.h"
+#endif
+
 #if defined(__SSE2__) && XXH_VERSION_NUMBER >= 800 && XXH_VERSION_NUMBER <= 801
 #define TERRACE_FUSED_COPY 1
 #include <emmintrin.h>
@@ -57,11 +61,19 @@ XXH64_hash_t stream_and_hash_piece(std::byte* to, const std::byte* from) {
 }
 #endif
 
+XXH64_hash_t hash(const std::byte* bytes, std::size_t count) {
+#if TERRACE_XXH3_AVX2
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) return xxh3_avx2(bytes, count);
+#endif
+  return XXH3_64bits(bytes, count);
+}
+
 // Hashes the digests of pieces without allocating: they stream through an XXH3 state on the stack.
 class PieceHasher {
  public:
   PieceHasher() { XXH3_64bits_reset(&state_); }
-  void add(std::span<const std::byte> piece) { add(XXH3_64bits(piece.data(), piece.size())); }
+  void add(std::span<const std::byte> piece) { add(hash(piece.data(), piece.size())); }
   void add(XXH64_hash_t hash) { XXH3_64bits_update(&state_, &hash, sizeof hash); }
   std::uint64_t finish() { return XXH3_64bits_digest(&state_); }
 
@@ -114,8 +126,6 @@ std::uint64_t GrowingChecksum::finish() {
   return xxh3(std::as_bytes(std::span(pieces_)));
 }
 
-std::uint64_t xxh3(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
+std::uint64_t xxh3(std::span<const std::byte> bytes) { return hash(bytes.data(), bytes.size()); }
 
 }  // namespace terrace
