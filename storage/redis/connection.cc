@@ -65,7 +65,7 @@ void Connection::close(const Status& why, bool at_fault) {
   structured_.reset();
   std::deque<std::unique_ptr<Command>> commands = std::exchange(commands_, {});
   const std::size_t begun = std::exchange(sending_, 0) + (sent_bytes_ > 0 ? 1 : 0);
-  sent_bytes_ = hashed_bytes_ = 0;
+  sent_bytes_ = verified_ = verified_bytes_ = 0;
   environment_.counters.in_flight_bytes.fetch_sub(std::exchange(value_bytes_, 0));
   if (!commands.empty() && commands.front()->kind == Command::Kind::greet) commands.clear();
   owner_.closed(*this, why, at_fault, std::move(commands), begun);
@@ -189,18 +189,15 @@ Connection::Outcome Connection::send_queued() {
   for (;;) {
     drop_given_up();
     if (sending_ == commands_.size()) return {};
-    Command& first = *commands_[sending_];
-    if (!first.payload.empty()) {
-      if (first.given_up())
-        return tl::unexpected(
-            End{Status(StatusCode::unavailable, "a write was given up in its middle"), false});
-      const std::size_t begin = std::max(sent_bytes_, first.text.size()) - first.text.size();
-      const std::size_t until =
-          std::min(first.payload.size(),
-                   begin / transfer_part_bytes * transfer_part_bytes + transfer_part_bytes);
-      if (Outcome verified = verify_payload(first, until); !verified) return verified;
+    if (commands_[sending_]->given_up() && !commands_[sending_]->payload.empty())
+      return tl::unexpected(
+          End{Status(StatusCode::unavailable, "a write was given up in its middle"), false});
+    std::size_t bytes = gather(gathered_);
+    if (bytes == 0) {
+      if (Outcome verified = verify_next(); !verified) return verified;
+      bytes = gather(gathered_);
+      if (bytes == 0) continue;  // the first turned out to be wrong
     }
-    const std::size_t bytes = gather(gathered_);
     begun_ = true;
     const auto transfer = stream_->send(gathered_);
     if (!transfer) return tl::unexpected(End{transfer.error()});
@@ -219,21 +216,48 @@ Connection::Outcome Connection::send_queued() {
 }
 
 // Nothing of a payload is sent that was not hashed, and the last of it only if the hash is right: a
-// value that is not what it should be never becomes complete at the server.
-Connection::Outcome Connection::verify_payload(Command& command, std::size_t until) {
-  if (until <= hashed_bytes_) return {};
-  if (hashed_bytes_ == 0) command.write->checksum = GrowingChecksum(command.payload);
-  hashed_bytes_ = until;
-  command.write->checksum.advance(until);
-  if (until < command.payload.size() ||
-      command.write->checksum.finish() == command.write->request.payload_checksum)
-    return {};
-  owner_.spoiled(command);
-  return tl::unexpected(
-      End{Status(StatusCode::corruption, "a write was not what it should be"), false});
+// value that is not what it should be never becomes complete at the server. It is hashed and sent
+// in large parts: small ones, with a pause for the hash between them, would each wake the server
+// anew.
+Connection::Outcome Connection::verify_next() {
+  if (verified_ < sending_) {
+    verified_ = sending_;
+    verified_bytes_ = 0;
+  }
+  if (sending_ == commands_.size()) return {};
+  // Of what was hashed, the part that was not sent.
+  std::size_t ahead = verified_bytes_;
+  for (std::size_t i = sending_; i < verified_; ++i) ahead += commands_[i]->payload.size();
+  const Command& first = *commands_[sending_];
+  ahead -=
+      std::min(first.payload.size(), std::max(sent_bytes_, first.text.size()) - first.text.size());
+  while (verified_ < commands_.size() && ahead < min_burst_bytes) {
+    Command& command = *commands_[verified_];
+    const std::size_t whole = command.payload.size();
+    if (whole > 0) {
+      if (command.given_up()) return {};
+      if (verified_bytes_ == 0) command.write->checksum = GrowingChecksum(command.payload);
+      const std::size_t until = std::min(whole, verified_bytes_ + max_burst_bytes);
+      command.write->checksum.advance(until);
+      ahead += until - verified_bytes_;
+      verified_bytes_ = until;
+      if (until < whole) return {};
+      if (command.write->checksum.finish() != command.write->request.payload_checksum) {
+        verified_bytes_ = 0;
+        owner_.spoiled(command);
+        // One that was not begun is dropped when its turn comes.
+        if (verified_ > sending_ || !begun_) return {};
+        return tl::unexpected(
+            End{Status(StatusCode::corruption, "a write was not what it should be"), false});
+      }
+    }
+    ++verified_;
+    verified_bytes_ = 0;
+  }
+  return {};
 }
 
-// What may be sent now: of a command with a payload as much as was hashed, of others several.
+// What may be sent now: whole commands, as far as their payloads were hashed.
 std::size_t Connection::gather(std::vector<iovec>& buffers) const {
   buffers.clear();
   std::size_t sum = 0;
@@ -248,12 +272,14 @@ std::size_t Connection::gather(std::vector<iovec>& buffers) const {
   };
   for (std::size_t i = sending_; i < commands_.size() && buffers.size() < max_gathered; ++i) {
     const Command& command = *commands_[i];
-    if (i > sending_ && (!command.payload.empty() || command.given_up())) break;
+    const std::size_t whole = command.payload.size();
+    const std::size_t hashed = i < verified_ ? whole : i == verified_ ? verified_bytes_ : 0;
+    if ((whole > 0 && hashed == 0) || (i > sending_ && command.given_up())) break;
     add(command.text.data(), command.text.size());
-    if (command.payload.empty()) continue;
-    add(command.payload.data(), hashed_bytes_);
-    if (hashed_bytes_ == command.payload.size()) add(command.suffix.data(), command.suffix.size());
-    break;
+    if (whole == 0) continue;
+    add(command.payload.data(), hashed);
+    if (hashed < whole) break;
+    add(command.suffix.data(), command.suffix.size());
   }
   return sum;
 }
@@ -263,7 +289,6 @@ void Connection::sent(std::size_t bytes) {
   while (sending_ < commands_.size() && sent_bytes_ >= commands_[sending_]->bytes()) {
     sent_bytes_ -= commands_[sending_]->bytes();
     ++sending_;
-    hashed_bytes_ = 0;
     begun_ = sent_bytes_ > 0;
   }
 }
@@ -274,6 +299,10 @@ void Connection::drop_given_up() {
     value_bytes_ -= commands_[sending_]->value_bytes;
     environment_.counters.in_flight_bytes.fetch_sub(commands_[sending_]->value_bytes);
     commands_.erase(commands_.begin() + static_cast<std::ptrdiff_t>(sending_));
+    if (verified_ > sending_)
+      --verified_;
+    else
+      verified_bytes_ = 0;
   }
 }
 

@@ -21,8 +21,10 @@ namespace terrace::storage::redis {
 
 // For what comes before a value's payload, and for all other replies.
 constexpr std::size_t staging_bytes = 32 * 1024;
-// Buffers that are handed to the socket at once.
-constexpr std::size_t max_gathered = 16;
+// Buffers that are handed to the socket at once, ...
+constexpr std::size_t max_gathered = 32;
+// ... and payload that is hashed before it: of small values several.
+constexpr std::size_t min_burst_bytes = 512 * 1024, max_burst_bytes = 1024 * 1024;
 
 // An address as the system takes it.
 struct SocketAddress {
@@ -96,7 +98,7 @@ class Connection {
   Outcome handle(Reply reply);
   Outcome begin_value(std::string_view length);
   Outcome send_queued();
-  Outcome verify_payload(Command& command, std::size_t until);
+  Outcome verify_next();
   std::size_t gather(std::vector<iovec>& buffers) const;
   void sent(std::size_t bytes);
   void drop_given_up();
@@ -120,10 +122,11 @@ class Connection {
 
   std::deque<std::unique_ptr<Command>> commands_;  // in the order of their replies
   std::uint64_t value_bytes_ = 0;
-  std::size_t sending_ = 0;       // the first that is not wholly sent
-  std::size_t sent_bytes_ = 0;    // of it
-  bool begun_ = false;            // it was offered to the stream
-  std::size_t hashed_bytes_ = 0;  // of its payload
+  std::size_t sending_ = 0;         // the first that is not wholly sent
+  std::size_t sent_bytes_ = 0;      // of it
+  bool begun_ = false;              // it was offered to the stream
+  std::size_t verified_ = 0;        // the first whose payload, if any, was not wholly hashed
+  std::size_t verified_bytes_ = 0;  // of it
 
   ValueReader value_;
   ReplyReader structured_;

@@ -182,6 +182,7 @@ void Connection::answered_front() {
   value_bytes_ -= commands_.front()->value_bytes;
   environment_.counters.in_flight_bytes.fetch_sub(commands_.front()->value_bytes);
   --sending_;
+  if (verified_ > 0) --verified_;
   commands_.pop_front();
 }
 

@@ -117,7 +117,7 @@ void Engine::take_inbox() {
       spaces_.insert_or_assign(digest, std::move(*space));
     } else if (auto* resolved = std::get_if<Resolved>(&message)) {
       if (const auto at = servers_.find(resolved->endpoint); at != servers_.end())
-        at->second->resolved(std::move(resolved->address));
+        at->second->resolved(std::move(resolved->addresses));
     } else if (std::holds_alternative<Stop>(message)) {
       stopping_ = true;
     }
@@ -134,7 +134,7 @@ void Engine::wait() {
   const timespec timeout{left_ns / 1'000'000'000, left_ns % 1'000'000'000};
   int count = ::epoll_pwait2(epoll_.get(), events.data(), max_events,
                              left_ns < 0 ? nullptr : &timeout, nullptr);
-  if (count < 0 && errno == ENOSYS)  // before Linux 5.11
+  if (count < 0 && (errno == ENOSYS || errno == EPERM))  // before Linux 5.11, or in a container
     count = ::epoll_wait(epoll_.get(), events.data(), max_events,
                          left_ns < 0 ? -1 : static_cast<int>((left_ns + ns_a_ms - 1) / ns_a_ms));
   for (int i = 0; i < count; ++i)

@@ -35,6 +35,8 @@ namespace terrace::storage::redis {
 constexpr unsigned max_losses = 2;
 // ... and elsewhere so many times.
 constexpr unsigned max_redirections = 5;
+// Keys that one command deletes at most.
+constexpr std::size_t max_unlinked_keys = 1024;
 // Between two times that a cluster is asked for its map.
 constexpr std::int64_t map_interval_ns = 200 * ns_a_ms;
 

@@ -123,6 +123,7 @@ void Engine::unlink(const BlockKey& space, const std::vector<BlockKey>& keys) {
   const SpaceNames names = names_.in(space);
   for (const BlockKey& key : keys) {
     std::unique_ptr<Command>& command = commands[master_of(names, key)];
+    if (command && command->unlink.size() == max_unlinked_keys) route(std::move(command));
     if (!command) {
       command = std::make_unique<Command>();
       command->kind = Command::Kind::unlink;

@@ -18,8 +18,8 @@ constexpr unsigned max_probe_names = 100'000;
 }  // namespace
 
 void Engine::resolve(const RedisEndpoint& endpoint) {
-  redis::resolve(endpoint, [endpoint, to = std::weak_ptr(inbox_)](Result<SocketAddress> address) {
-    if (const auto inbox = to.lock()) inbox->push(Resolved{endpoint, std::move(address)});
+  redis::resolve(endpoint, [endpoint, to = std::weak_ptr(inbox_)](Result<Addresses> addresses) {
+    if (const auto inbox = to.lock()) inbox->push(Resolved{endpoint, std::move(addresses)});
   });
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/unique_fd.h"
-#include "storage/redis/connection.h"
 #include "storage/redis/remote_tier.h"
+#include "storage/redis/resolver.h"
 
 namespace terrace::storage::redis {
 
@@ -23,7 +23,7 @@ struct EraseRequest {
 // A name was looked up.
 struct Resolved {
   RedisEndpoint endpoint;
-  Result<SocketAddress> address;
+  Result<Addresses> addresses;
 };
 struct Stop {};
 using Message = std::variant<SpaceDescriptor, RemoteLookup, RemoteRead, RemoteWrite, EraseRequest,

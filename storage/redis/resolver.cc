@@ -12,7 +12,7 @@ namespace terrace::storage::redis {
 
 namespace {
 
-Result<SocketAddress> look_up(const RedisEndpoint& endpoint, int flags) {
+Result<Addresses> look_up(const RedisEndpoint& endpoint, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -23,21 +23,24 @@ Result<SocketAddress> look_up(const RedisEndpoint& endpoint, int flags) {
   if (failure != 0)
     return error(StatusCode::unavailable,
                  std::string("cannot resolve the name: ") + ::gai_strerror(failure));
-  SocketAddress address;
-  address.length = found->ai_addrlen;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  Addresses addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    SocketAddress& address = addresses.emplace_back();
+    address.length = one->ai_addrlen;
+    std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
+  }
   ::freeaddrinfo(found);
-  return address;
+  return addresses;
 }
 
 }  // namespace
 
 std::optional<SocketAddress> parse_address(const RedisEndpoint& endpoint) {
-  const auto address = look_up(endpoint, AI_NUMERICHOST);
-  return address ? std::optional(*address) : std::nullopt;
+  const auto addresses = look_up(endpoint, AI_NUMERICHOST);
+  return addresses ? std::optional(addresses->front()) : std::nullopt;
 }
 
-void resolve(const RedisEndpoint& endpoint, std::function<void(Result<SocketAddress>)> done) {
+void resolve(const RedisEndpoint& endpoint, std::function<void(Result<Addresses>)> done) {
   try {
     std::thread([endpoint, done] { done(look_up(endpoint, AI_ADDRCONFIG)); }).detach();
   } catch (const std::system_error& failure) {

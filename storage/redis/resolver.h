@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "storage/redis/connection.h"
 
@@ -12,8 +13,11 @@ namespace terrace::storage::redis {
 // An endpoint whose host is an address already.
 std::optional<SocketAddress> parse_address(const RedisEndpoint& endpoint);
 
-// Looks a name up and calls `done` with the first address or an unavailable, on a thread of its own
+// All addresses of a name, the best first: at least one.
+using Addresses = std::vector<SocketAddress>;
+
+// Looks a name up and calls `done` with its addresses or an unavailable, on a thread of its own
 // that may outlive everything but the process: `done` must not hold on to what may be gone by then.
-void resolve(const RedisEndpoint& endpoint, std::function<void(Result<SocketAddress>)> done);
+void resolve(const RedisEndpoint& endpoint, std::function<void(Result<Addresses>)> done);
 
 }  // namespace terrace::storage::redis

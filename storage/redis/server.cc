@@ -10,6 +10,8 @@ namespace terrace::storage::redis {
 namespace {
 
 constexpr std::int64_t first_reconnect_ns = 10 * ns_a_ms;
+// Connections that are lost within so short a time are lost for one reason: one failure.
+constexpr std::int64_t one_loss_ns = 2 * ns_a_ms;
 
 }  // namespace
 
@@ -21,15 +23,15 @@ Server::Server(Environment& environment, const RedisEndpoint& endpoint, Owner& o
       breaker_({environment.options.breaker_failures, environment.options.breaker_open_ms * ns_a_ms,
                 environment.options.breaker_max_open_ms * ns_a_ms},
                seed),
-      reconnect_(first_reconnect_ns, environment.options.breaker_max_open_ms * ns_a_ms, ~seed),
-      address_(parse_address(endpoint)) {
+      reconnect_(first_reconnect_ns, environment.options.breaker_max_open_ms * ns_a_ms, ~seed) {
+  if (const auto address = parse_address(endpoint)) addresses_ = {*address};
   Connection::Owner& connection_owner = *this;
   for (unsigned i = 0; i <= environment.options.connections_per_server; ++i)
     connections_.push_back(std::make_unique<Connection>(environment, endpoint, connection_owner));
 }
 
 bool Server::idle() const {
-  return small_queue_.empty() && value_queue_.empty() &&
+  return small_queue_.empty() && read_queue_.empty() && write_queue_.empty() &&
          std::ranges::all_of(connections_, [](const auto& one) { return one->commands() == 0; });
 }
 
@@ -38,7 +40,8 @@ bool Server::has_more() const {
 }
 
 void Server::enqueue(std::unique_ptr<Command> command) {
-  (command->carries_value() ? value_queue_ : small_queue_).push_back(std::move(command));
+  auto& queue = command->read ? read_queue_ : command->write ? write_queue_ : small_queue_;
+  queue.push_back(std::move(command));
 }
 
 void Server::run(std::int64_t now_ns) {
@@ -85,46 +88,67 @@ void Server::connect_due(std::int64_t now_ns) {
 }
 
 void Server::connect(Connection& connection) {
-  if (address_) return connection.open(*address_);
+  if (!addresses_.empty()) return connection.open(addresses_[address_]);
   if (std::exchange(resolving_, true)) return;
   owner_.resolve(endpoint_);
 }
 
-void Server::resolved(Result<SocketAddress> address) {
+void Server::resolved(Result<Addresses> addresses) {
   resolving_ = false;
-  if (address)
-    address_ = *address;
+  address_ = 0;
+  if (addresses)
+    addresses_ = std::move(*addresses);
   else
-    fail(address.error().message());
+    fail(addresses.error().message());
+}
+
+// A name may stand for several, and for others than it did.
+void Server::try_next_address() {
+  if (++address_ < addresses_.size()) return;
+  address_ = 0;
+  if (!parse_address(endpoint_)) addresses_.clear();
 }
 
 void Server::dispatch() {
   if (small().is_ready())
     for (; !small_queue_.empty(); small_queue_.pop_front())
       if (!small_queue_.front()->given_up()) small().send(std::move(small_queue_.front()));
-  while (!value_queue_.empty()) {
-    if (value_queue_.front()->given_up()) {
-      value_queue_.pop_front();
+  dispatch_values(read_queue_, false);
+  dispatch_values(write_queue_, true);
+}
+
+void Server::dispatch_values(std::deque<std::unique_ptr<Command>>& queue, bool for_writes) {
+  const std::uint64_t window_bytes = for_writes ? write_window_bytes : read_window_bytes;
+  while (!queue.empty()) {
+    if (queue.front()->given_up()) {
+      queue.pop_front();
       continue;
     }
-    Connection* least = nullptr;
-    for (const auto& connection : connections_) {
-      if (connection.get() == &small() || !connection->is_ready()) continue;
-      if (least == nullptr || connection->value_bytes() < least->value_bytes())
-        least = connection.get();
-    }
+    Connection* const least = least_busy(for_writes);
     if (least == nullptr) return;
-    const std::uint64_t bytes = value_queue_.front()->value_bytes;
+    const std::uint64_t bytes = queue.front()->value_bytes;
     const auto fits = [bytes](std::uint64_t under_way, std::uint64_t most) {
       return under_way == 0 || under_way + bytes <= most;
     };
-    if (!fits(least->value_bytes(), connection_window_bytes) ||
+    if (!fits(least->value_bytes(), window_bytes) ||
         !fits(environment_.counters.in_flight_bytes.load(),
               environment_.options.max_in_flight_bytes))
       return;
-    least->send(std::move(value_queue_.front()));
-    value_queue_.pop_front();
+    least->send(std::move(queue.front()));
+    queue.pop_front();
   }
+}
+
+Connection* Server::least_busy(bool for_writes) const {
+  const bool shared = environment_.options.connections_per_server == 1;
+  Connection* least = nullptr;
+  for (std::size_t i = 1; i < connections_.size(); ++i) {
+    Connection* const one = connections_[i].get();
+    const bool is_for_writes = i + 1 == connections_.size();
+    if (!one->is_ready() || (!shared && for_writes != is_for_writes)) continue;
+    if (least == nullptr || one->value_bytes() < least->value_bytes()) least = one;
+  }
+  return least;
 }
 
 void Server::ready(Connection& connection) {
@@ -154,10 +178,13 @@ void Server::received(Command& command, Result<std::uint64_t> outcome) {
 void Server::closed(Connection& connection, const Status& why, bool at_fault,
                     std::deque<std::unique_ptr<Command>> commands, std::size_t sent) {
   if (at_fault) {
-    // It may have moved.
-    if (!parse_address(endpoint_)) address_.reset();
-    connect_at_ns_ = environment_.now_ns() + reconnect_.next();
-    fail(why.message());
+    if (&connection == &small()) try_next_address();
+    const std::int64_t now_ns = environment_.now_ns();
+    if (now_ns >= lost_at_ns_ + one_loss_ns || breaker_.state() == Breaker::half_open) {
+      connect_at_ns_ = now_ns + reconnect_.next();
+      fail(why.message());
+    }
+    lost_at_ns_ = now_ns;
   } else if (&connection == &small() && breaker_.state() == Breaker::half_open) {
     // The probe went with it.
     probing_ = false;
@@ -179,7 +206,7 @@ void Server::not_ready(const std::string& why) {
 void Server::opened(const std::string& why) {
   hang_up_ = true;
   owner_.breaker_opened(*this, why, !std::exchange(known_open_, true));
-  for (auto* const queue : {&small_queue_, &value_queue_}) {
+  for (auto* const queue : {&small_queue_, &read_queue_, &write_queue_}) {
     auto commands = std::exchange(*queue, {});
     for (auto& command : commands)
       owner_.lost(*this, std::move(command), Status(StatusCode::unavailable, why));

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,12 +10,15 @@
 #include "storage/redis/command.h"
 #include "storage/redis/connection.h"
 #include "storage/redis/environment.h"
+#include "storage/redis/resolver.h"
 
 namespace terrace::storage::redis {
 
-// What a connection may have under way of values before it is given more: of large ones one at a
-// time, of small ones enough to hide the round trip.
-constexpr std::uint64_t connection_window_bytes = mib;
+// What a connection may have under way of values before it is given more. To receive: of large ones
+// one at a time, of small ones enough to hide the round trip. To send: enough that the server never
+// waits for the next.
+constexpr std::uint64_t read_window_bytes = mib;
+constexpr std::uint64_t write_window_bytes = 16 * mib;
 
 class Server final : Connection::Owner {
  public:
@@ -56,7 +57,7 @@ class Server final : Connection::Owner {
   std::int64_t due_ns() const;
   bool has_more() const;
 
-  void resolved(Result<SocketAddress> address);
+  void resolved(Result<Addresses> addresses);
   // A request was not answered in time. Counts as a failure if that is due to the server.
   void timed_out(const Task& task);
   // It says that it answers nothing for now.
@@ -78,8 +79,11 @@ class Server final : Connection::Owner {
   void opened(const std::string& why);
   void answered();
   void connect(Connection& connection);
+  void try_next_address();
   void connect_due(std::int64_t now_ns);
   void dispatch();
+  Connection* least_busy(bool for_writes) const;
+  void dispatch_values(std::deque<std::unique_ptr<Command>>& queue, bool for_writes);
   Connection& small() { return *connections_.front(); }
   const Connection& small() const { return *connections_.front(); }
 
@@ -88,18 +92,22 @@ class Server final : Connection::Owner {
   Owner& owner_;
   CircuitBreaker breaker_;
   Backoff reconnect_;
-  std::int64_t connect_at_ns_ = 0;
+  std::int64_t connect_at_ns_ = 0, lost_at_ns_ = std::numeric_limits<std::int64_t>::min() / 2;
   bool resolving_ = false, ever_ready_ = false;
   bool hang_up_ = false;     // the breaker opened: nothing is expected from these connections
   bool known_open_ = false;  // the breaker has not closed since
   bool probing_ = false;     // half open, and the probe was sent
-  std::optional<SocketAddress> address_;
+  // What the endpoint's name stands for, and which of these is tried; empty: to be looked up.
+  Addresses addresses_;
+  std::size_t address_ = 0;
   std::int64_t writes_paused_until_ns_ = 0;
   Status writes_paused_why_;
 
-  // The first is for small commands, which so never wait for large values.
+  // The first is for small commands, which so never wait for values; the last is for values that
+  // are written, so that those that somebody waits for never wait for them, unless it is the only
+  // one for values.
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::deque<std::unique_ptr<Command>> small_queue_, value_queue_;
+  std::deque<std::unique_ptr<Command>> small_queue_, read_queue_, write_queue_;
 };
 
 }  // namespace terrace::storage::redis

@@ -119,6 +119,21 @@ TEST(RedisStore, ErasesBehindTheWriteThatCameBefore) {
   EXPECT_EQ(harness.read(block).status.code(), StatusCode::not_found);
 }
 
+TEST(RedisStore, ErasesMoreKeysThanOneCommandTakes) {
+  RedisServer server;
+  RemoteHarness harness(options_for(server.port()));
+  const auto blocks = chain(2500, 64);
+  std::vector<BlockKey> keys;
+  auto client = server.client();
+  for (const TestBlock& block : blocks) {
+    keys.push_back(block.key);
+    client.command({"SET", value_name(block), "x"});
+  }
+  ASSERT_EQ(harness.lookup(blocks).present, blocks.size());
+  harness.store().erase(blocks[0].space, keys);
+  EXPECT_TRUE(wait_until([&] { return server.command({"DBSIZE"}).text == "0"; }));
+}
+
 TEST(RedisStore, ErasesOnAServerThatDoesNotKnowUnlink) {
   RedisServer server({"--rename-command", "UNLINK", ""});
   RemoteHarness harness(options_for(server.port()));
