@@ -82,6 +82,7 @@ class DiskEngine {
   struct PendingFlush {
     Ticket ticket = 0;
     std::uint64_t number = 0;
+    bool erases_stay = false;  // what was erased before is durably gone, for a rebuild too
   };
 
   bool turn();
@@ -136,8 +137,12 @@ class DiskEngine {
     std::vector<std::uint32_t> files_to_sync;
     std::size_t syncs_started = 0, syncs_done = 0;
     std::map<std::uint32_t, Status> failed_files;
+    std::set<std::uint32_t> cleared_files;  // synced for the flushes up to this number
+    std::uint64_t last_flush = 0;
   };
   void maybe_start_sync();
+  std::uint64_t flush_that_waits_for_clears();
+  void clears_synced();
   void start_syncs();
   void sync_arrived(std::uint32_t file, std::int64_t result);
   void fail_unsynced(std::vector<StoredWrite>& writes);
@@ -159,6 +164,7 @@ class DiskEngine {
     std::vector<PendingFlush> flushes;
   };
   void erase_now(const BlockKey& key, const Extent& extent, std::optional<std::uint64_t> number);
+  bool flush_is_due() const;
   bool commit_is_due() const;
   void maybe_start_commit();
   void take_recency(CommitGroup& group);
@@ -185,7 +191,8 @@ class DiskEngine {
   std::uint64_t next_sequence_ = 1, next_number_ = 1;
 
   std::unordered_map<BlockKey, KeyGate> gates_;
-  std::set<std::uint64_t> outstanding_;  // numbers of writes and erases that are not durable yet
+  // Numbers of writes that are not durable yet, and of erases whose records are not cleared yet.
+  std::set<std::uint64_t> outstanding_;
   std::deque<PendingFlush> flushes_;
 
   std::deque<DiskRead> ready_reads_;
@@ -212,8 +219,9 @@ class DiskEngine {
   std::int64_t recency_due_ns_ = 0;  // of the oldest of them
   std::int64_t retry_commit_ns_ = 0;
   std::optional<CommitGroup> committing_;
-  std::deque<Extent> to_clear_;
-  std::unordered_map<std::uint64_t, Extent> clears_;
+  std::deque<Erasing> to_clear_;
+  std::unordered_map<std::uint64_t, Erasing> clears_;
+  std::set<std::uint32_t> unsynced_clears_;  // data files
   std::uint64_t next_clear_ = 0;
   std::uint64_t freeing_units_ = 0;  // of erased blocks whose extents are not free yet
   AlignedBuffer zero_page_;

@@ -31,10 +31,13 @@ void DiskEngine::erase_now(const BlockKey& key, const Extent& extent,
   erasing_.push_back({key, extent, number});
 }
 
+bool DiskEngine::flush_is_due() const {
+  if (flushes_.empty() || !flushes_.front().erases_stay) return false;
+  return outstanding_.empty() || flushes_.front().number < *outstanding_.begin();
+}
+
 bool DiskEngine::commit_is_due() const {
-  const std::uint64_t oldest = outstanding_.empty() ? next_number_ : *outstanding_.begin();
-  if (!synced_writes_.empty() || (!flushes_.empty() && flushes_.front().number < oldest))
-    return true;
+  if (!synced_writes_.empty() || flush_is_due()) return true;
   const std::int64_t now = world_.clock->monotonic_ns();
   if (now < retry_commit_ns_) return false;
   if (stopping_)
@@ -56,8 +59,7 @@ bool DiskEngine::commit_is_due() const {
 void DiskEngine::maybe_start_commit() {
   if (committing_ || !commit_is_due()) return;
   CommitGroup& group = committing_.emplace();
-  const std::uint64_t oldest = outstanding_.empty() ? next_number_ : *outstanding_.begin();
-  while (!flushes_.empty() && flushes_.front().number < oldest) {
+  while (flush_is_due()) {
     group.flushes.push_back(flushes_.front());
     flushes_.pop_front();
   }
@@ -161,10 +163,7 @@ void DiskEngine::commit_done(const Status& status) {
   window_.confirm();
   retry_commit_ns_ = 0;
   for (const StoredWrite& write : group.writes) acknowledge(write);
-  for (const Erasing& erase : group.erases) {
-    if (erase.number) outstanding_.erase(*erase.number);
-    to_clear_.push_back(erase.extent);
-  }
+  to_clear_.insert(to_clear_.end(), group.erases.begin(), group.erases.end());
   for (const PendingFlush& flush : group.flushes) complete({flush.ticket, {}, 0, 0});
 }
 
@@ -203,10 +202,10 @@ void DiskEngine::fail_flushes(const Status& status) {
 
 void DiskEngine::start_clears() {
   while (!to_clear_.empty() && clears_.size() < max_clears_in_flight) {
-    const Extent extent = to_clear_.front();
-    to_clear_.pop_front();
+    const Extent extent = to_clear_.front().extent;
     const std::uint64_t clear = next_clear_++;
-    clears_.emplace(clear, extent);
+    clears_.emplace(clear, std::move(to_clear_.front()));
+    to_clear_.pop_front();
     ring_->submit({RingOperation::Kind::write, data_->fd(extent.file), extent.offset_bytes(),
                    std::span(&zero_iovec_, 1), make_tag(TagKind::clear, clear)});
   }
@@ -214,8 +213,10 @@ void DiskEngine::start_clears() {
 
 void DiskEngine::clear_arrived(std::uint64_t clear, std::int64_t result) {
   const auto at = clears_.find(clear);
-  const Extent extent = at->second;
+  const Extent extent = at->second.extent;
+  if (at->second.number) outstanding_.erase(*at->second.number);
   clears_.erase(at);
+  if (result >= 0 && options_.fsync) unsynced_clears_.insert(extent.file);
   // Only a rebuild of a lost index could see the old record again, and it still is the block that
   // it says it is.
   if (result < 0)

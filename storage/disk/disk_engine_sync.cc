@@ -7,12 +7,27 @@
 
 namespace terrace::storage {
 
+// The number of the last flush that waits only for cleared records to be durable, 0 for none.
+std::uint64_t DiskEngine::flush_that_waits_for_clears() {
+  std::uint64_t last = 0;
+  for (PendingFlush& flush : flushes_) {
+    if (!outstanding_.empty() && flush.number > *outstanding_.begin()) break;
+    if (unsynced_clears_.empty()) flush.erases_stay = true;
+    if (!flush.erases_stay) last = flush.number;
+  }
+  return last;
+}
+
 void DiskEngine::maybe_start_sync() {
-  if (syncing_ || stored_writes_.empty()) return;
+  if (syncing_) return;
+  const std::uint64_t last_flush = flush_that_waits_for_clears();
+  if (stored_writes_.empty() && last_flush == 0) return;
   SyncGroup& group = syncing_.emplace();
   group.writes = std::exchange(stored_writes_, {});
+  group.last_flush = last_flush;
+  if (last_flush != 0) group.cleared_files = std::exchange(unsynced_clears_, {});
   if (options_.fsync) {
-    std::set<std::uint32_t> files;
+    std::set<std::uint32_t> files = group.cleared_files;
     for (const StoredWrite& write : group.writes) files.insert(write.entry.extent.file);
     group.files_to_sync.assign(files.begin(), files.end());
   }
@@ -57,7 +72,29 @@ void DiskEngine::fail_unsynced(std::vector<StoredWrite>& writes) {
   writes = std::move(durable);
 }
 
+// Without them a rebuild, or a start that looks through the write window, might bring back what was
+// erased.
+void DiskEngine::clears_synced() {
+  Status failed;
+  for (const std::uint32_t file : syncing_->cleared_files) {
+    const auto at = syncing_->failed_files.find(file);
+    if (at == syncing_->failed_files.end()) continue;
+    unsynced_clears_.insert(file);
+    failed = at->second;
+  }
+  for (auto flush = flushes_.begin();
+       flush != flushes_.end() && flush->number <= syncing_->last_flush;) {
+    if (failed.ok()) {
+      (flush++)->erases_stay = true;
+      continue;
+    }
+    complete({flush->ticket, failed, 0, 0});
+    flush = flushes_.erase(flush);
+  }
+}
+
 void DiskEngine::sync_done() {
+  clears_synced();
   // What could not be synced is not there. Nor is what was written to the same file meanwhile: the
   // kernel tells of an error once, and a later sync would succeed without it.
   if (!syncing_->failed_files.empty()) {

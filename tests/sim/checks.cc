@@ -12,6 +12,7 @@ void Simulation::check(bool thorough) {
   if (!invariants.ok()) return fail(invariants.message());
   check_counters();
   check_held_bytes();
+  check_pins();
   if (disk_) disk_->check();
   if (thorough) check_listing();
 }
@@ -45,8 +46,9 @@ void Simulation::check_counters() {
     require(store || tier.used_bytes <= tier.capacity_bytes, "a tier is over its cap");
   }
   if (!profile_.faults.lose_blocks()) {
-    // What comes from Redis comes in any order.
-    if (!stats.remote || stats.remote->reads_in_flight == 0)
+    // What comes from Redis comes in any order, and while a space is dropped its heads go before
+    // their tails.
+    if ((!stats.remote || stats.remote->reads_in_flight == 0) && !any_dropping())
       require(stats.holes == 0, "a hole although nothing was ever lost");
     for (const storage::TierStats& tier : stats.tiers) {
       // Room that is free in pieces may be too short for a record.
@@ -56,6 +58,11 @@ void Simulation::check_counters() {
       require(tier.failures == no_room && tier.corruptions == 0, "a failure that nobody made");
     }
   }
+  // On disk a crash may bring back what was erased.
+  const std::size_t quota_tiers = tally_.crashes + tally_.lost_indices == 0 ? 3 : 2;
+  for (const storage::TenantStats& tenant : stats.tenants)
+    for (std::size_t tier = 0; tier < quota_tiers; ++tier)
+      require(tenant.used_bytes[tier] <= tenant.quota_bytes[tier], "a tenant is over its quota");
   note(stats.tiers[0].used_bytes);
 }
 
@@ -69,14 +76,15 @@ void Simulation::check_listing() {
     for (const storage::BlockInfo& block : page.blocks) {
       require(there.insert(block.key).second, "a block is listed twice");
       const NodeId node = universe_.find(block.key);
-      if (node == no_node || !put_[node]) return fail("a block is there that nobody put");
+      if (node == no_node || !(put_[node] || is_dropping(universe_.node(node).space)))
+        return fail("a block is there that nobody put");
       require(universe_.node(node).tokens == block.tokens, "a block with other tokens");
       // What Redis is believed to have may be out of reach.
       if (block.tiers[0] || block.tiers[1] || block.tiers[2]) nodes.push_back(node);
     }
     from = page.next;
   }
-  const bool holes = cache_->stats().holes > 0;
+  const bool holes = cache_->stats().holes > 0 || any_dropping();
   for (const NodeId node : nodes) {
     const NodeId parent = universe_.node(node).parent;
     if (parent != no_node && !holes)
@@ -113,7 +121,8 @@ void Simulation::check_nothing_leaks() {
 
 // A get returns all that a match promised, where nothing is broken.
 void Simulation::check_everything_can_be_had() {
-  if (profile_.faults.lose_blocks() || !disk_) return;
+  // Nobody takes what is another tenant's share.
+  if (profile_.faults.lose_blocks() || !disk_ || !profile_.tenants.empty()) return;
   for (NodeId id = 0; id < universe_.size() && !failed(); ++id) {
     const Node& node = universe_.node(id);
     const std::size_t there = matched(id);

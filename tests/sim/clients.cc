@@ -112,7 +112,10 @@ void Simulation::acquire() {
   if (remote_ && random_.chance(0.5))
     options.remote_deadline_ns =
         clock_->monotonic_ns() + static_cast<std::int64_t>(random_.pick(60)) * 1'000'000;
-  const bool known_lease = !client.leases.empty() && random_.chance(0.3);
+  // A lease that would be new comes to nothing in a space that is dropped.
+  if (is_dropping(node.space) && client.leases.empty()) return;
+  const bool known_lease =
+      !client.leases.empty() && (is_dropping(node.space) || random_.chance(0.3));
   const LeaseId lease = known_lease ? any_lease(client).first : client.next_lease++;
   const std::uint64_t acquisition = ++acquisitions_;
   client.leases[lease].waiting.push_back(acquisition);
@@ -161,6 +164,7 @@ void Simulation::delivered(const Asked& asked, const std::vector<NodeId>& nodes,
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     note(blocks[i].slot);
     check_delivery(asked, blocks[i], nodes[i]);
+    if (failed()) return;
     take_held(blocks[i].slot, nodes[i]);
     lease->second.held.push_back({blocks[i].slot, nodes[i]});
     // What was waited for was used when it came.
@@ -176,7 +180,8 @@ void Simulation::delivered(const Asked& asked, const std::vector<NodeId>& nodes,
 }
 
 void Simulation::check_delivery(const Asked& asked, const AcquiredBlock& block, NodeId node) {
-  require(put_[node], "a block that nobody put");
+  require(put_[node] || asked.acquisition <= dropping_[universe_.node(node).space].last_acquisition,
+          "a block that nobody put");
   if (block.slot + pages_of(node) * page_bytes > device_.size())
     return fail("a slot past the arena");
   if (block.from != Tier::device) sealers_.erase(node);
@@ -244,8 +249,10 @@ void Simulation::reserve() {
     wanted = any_node();
   const Node& node = universe_.node(wanted);
   const std::size_t from = matched(wanted);
+  if (is_dropping(node.space) && client.leases.empty()) return;
   const bool known_lease =
-      !client.leases.empty() && (client.leases.size() >= most_leases || random_.chance(0.5));
+      !client.leases.empty() &&
+      (is_dropping(node.space) || client.leases.size() >= most_leases || random_.chance(0.5));
   const LeaseId id = known_lease ? any_lease(client).first : client.next_lease++;
   std::vector<BlockKey> keys(node.path_keys.begin() + static_cast<std::ptrdiff_t>(from),
                              node.path_keys.end());
@@ -255,7 +262,8 @@ void Simulation::reserve() {
   const bool others = !keys.empty() && computed_by_others(node.path[from], client);
   if (random_.chance(0.5)) {
     auto claimed = cache_->claim(client.session, id, id_of(node.space), keys, unnamed);
-    require(claimed.has_value() != others, "a claim and what others compute disagree");
+    require(claimed.has_value() != others || is_dropping(node.space),
+            "a claim and what others compute disagree");
     tally_.refused_claims += !claimed;
     if (!claimed) return;
     slots = std::move(*claimed);
@@ -347,7 +355,9 @@ void Simulation::seal() {
     if (!one.valid) {
       require(outcomes[i] == SealOutcome::invalid, "a seal that makes no sense was accepted");
     } else {
-      require(outcomes[i] != SealOutcome::invalid, "a seal that is right was refused");
+      require(
+          outcomes[i] != SealOutcome::invalid || is_dropping(universe_.node(one.what.node).space),
+          "a seal that is right was refused");
       if (one.in_device) require(outcomes[i] == SealOutcome::duplicate, "a block was sealed twice");
     }
     if (outcomes[i] != SealOutcome::sealed) {

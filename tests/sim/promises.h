@@ -42,6 +42,8 @@ class Promises {
   void source_changed(const BlockKey& key) {
     if (being_written_.erase(key) > 0) broken_.insert(key);
   }
+  // The block was dropped for good: it must not come back.
+  void gone(const BlockKey& key) { asked_for_.erase(key); }
   // The index of the disk is gone: recency and notes with it.
   void index_lost();
   // The index may fail: how recent blocks are is not promised.

@@ -29,6 +29,8 @@ constexpr Counter counters[] = {
     {"refused_claims", &Tally::refused_claims},
     {"awaited_blocks", &Tally::awaited_blocks},
     {"expired_waits", &Tally::expired_waits},
+    {"pins", &Tally::pins},
+    {"drops", &Tally::drops},
     {"lost_indices", &Tally::lost_indices},
     {"restarts", &Tally::restarts},
     {"drains", &Tally::drains},

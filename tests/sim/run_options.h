@@ -55,11 +55,14 @@ enum class Action : std::uint8_t {
   jump,  // the clock jumps
   restart,
   crash,
+  pin,
+  unpin,
+  drop,  // a space
 };
-constexpr std::size_t action_count = 12;
+constexpr std::size_t action_count = 15;
 constexpr std::array<std::string_view, action_count> action_names = {
-    "match",    "acquire", "reserve", "seal", "release", "leave",
-    "scribble", "misuse",  "rot",     "jump", "restart", "crash"};
+    "match", "acquire", "reserve", "seal",  "release", "leave", "scribble", "misuse",
+    "rot",   "jump",    "restart", "crash", "pin",     "unpin", "drop"};
 
 enum class DiskKind : std::uint8_t {
   by_seed,  // any of those below but `store`
@@ -88,6 +91,7 @@ struct Tally {
   std::uint64_t partial_matches = 0;
   std::uint64_t refused_claims = 0, awaited_blocks = 0, expired_waits = 0;  // single flight
   std::uint64_t lost_indices = 0;
+  std::uint64_t pins = 0, drops = 0;
   std::uint64_t restarts = 0, drains = 0, crashes = 0, recovered_blocks = 0;
   std::uint64_t corruptions = 0, failures = 0;  // as the cache counted them
   std::uint64_t evictions = 0, declined_loads = 0, scribbles = 0, rotten_records = 0;

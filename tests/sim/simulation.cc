@@ -5,13 +5,20 @@
 
 namespace terrace::sim {
 
+namespace {
+// Every so many steps what is evicted is looked at: it takes two listings.
+constexpr std::uint64_t eviction_watch_steps = 8;
+}  // namespace
+
 Simulation::Simulation(const RunOptions& options)
     : options_(options),
       random_(options.seed * 0x9e3779b97f4a7c15 + 1),
       profile_(Profile::draw(random_, options)),
       universe_(random_, profile_.spaces, profile_.blocks),
       promises_([this](const std::string& what) { fail(what); }, [this] { return served_ns_; }),
-      put_(universe_.size(), false) {
+      put_(universe_.size(), false),
+      put_before_drop_(universe_.size(), false),
+      dropping_(universe_.spaces().size()) {
   accelerator_.set_host_accessible(!profile_.out_of_reach);
   if (profile_.store) {
     disk_ = make_stored_simulated_disk({profile_.disk_bytes, profile_.file_pages * page_bytes,
@@ -66,6 +73,8 @@ void Simulation::start_life() {
   options.write_behind_day_bytes = profile_.day_bytes;
   options.redis_write = profile_.redis_write;
   options.device_verify = profile_.verify;
+  options.pin_capacity_bytes = profile_.pinned_bytes;
+  options.tenants = profile_.tenants;
   std::unique_ptr<storage::DiskTier> disk;
   if (disk_) {
     disk = disk_->open();
@@ -76,6 +85,8 @@ void Simulation::start_life() {
       storage::TieredCache::create(options, accelerator_, std::move(disk), *clock_, open_remote());
   if (!cache) return fail(cache.error().to_string());
   cache_ = std::move(*cache);
+  find_pins_again(pins_are_known_);
+  pins_are_known_ = false;
   if (device_comes_later) {
     device_comes_at_ = step_ + random_.between(1, 300);
     require(cache_->device_arena_fd() < 0, "a device tier that nobody asked for");
@@ -136,6 +147,9 @@ void Simulation::end_life(bool crash) {
   device_ = {};
   if (disk_) disk_->ended(crash, random_);
   promises_.life_ended(crash);
+  forget_drops();
+  // Whoever ends in the middle may leave a part of what a prefix needs in memory.
+  pins_are_known_ = !crash && disk_ && !profile_.faults.lose_blocks();
   if (profile_.faults.index_lost && random_.chance(0.2)) {
     disk_->lose_index();
     promises_.index_lost();
@@ -153,11 +167,15 @@ void Simulation::end_life(bool crash) {
 
 void Simulation::step() {
   if (device_comes_at_ != 0 && step_ >= device_comes_at_) attach_device();
+  const bool watch_evictions =
+      step_ % eviction_watch_steps == 0 && !profile_.faults.lose_blocks() && !any_dropping();
+  const Copies before = watch_evictions ? copies() : Copies{};
   act();
   remote_world();
   pass_time();
   engines();
   dead_.clear();
+  if (watch_evictions && !any_dropping() && !failed()) check_evicted(before);
   if (life_ends_at_ != 0 && !failed() && (drained_ || step_ >= life_ends_at_)) {
     tally_.drains += drained_;
     end_life(false);
@@ -202,9 +220,9 @@ void Simulation::act() {
     run_deadlines();
     cache_->tick();
   } else if (drawn < 22) {
-    if (may(Action::restart)) begin_drain();
+    if (may(Action::restart) && lives_end()) begin_drain();
   } else if (drawn < 24) {
-    if (!profile_.faults.crashes || !may(Action::crash)) return;
+    if (!profile_.faults.crashes || !may(Action::crash) || !lives_end()) return;
     end_life(true);
     start_life();
   } else if (drawn < 28) {
@@ -213,12 +231,19 @@ void Simulation::act() {
     copies_stall_until_ = step_ + random_.pick(60);
   } else if (drawn < 34) {
     if (profile_.faults.disk_fails) disk_fails_until_ = step_ + random_.pick(200);
+  } else if (drawn < 37) {
+    // What Redis has comes back by itself, and is no part of a pinned prefix for sure.
+    if (may(Action::pin) && !remote_) pin();
+  } else if (drawn < 39) {
+    if (may(Action::unpin)) unpin();
+  } else {
+    if (may(Action::drop) && !remote_ && random_.chance(0.3)) drop_space();
   }
 }
 
 void Simulation::begin_drain() {
   if (life_ends_at_ != 0) return;
-  life_ends_at_ = step_ + random_.between(1, 150);
+  life_ends_at_ = step_ + random_.between(1, profile_.large ? 1500 : 150);
   std::set<BlockKey> kept;
   for (const auto& block : cache_->list({}, SIZE_MAX).blocks)
     if (block.tiers[0] || block.tiers[1] || block.tiers[2]) kept.insert(block.key);
@@ -235,6 +260,7 @@ void Simulation::begin_drain() {
       if (all_bytes * (profile_.store ? 2 : 1) >
           stats.tiers[static_cast<std::size_t>(Tier::disk)].capacity_bytes)
         return;
+      if (any_dropping()) return;
       // What came out of Redis meanwhile is there.
       for (const auto& block : cache_->list({}, SIZE_MAX).blocks)
         if (kept.contains(block.key))
@@ -322,7 +348,10 @@ void Simulation::finish() {
       require(lease.waiting.empty(), "an acquisition was never answered");
   if (!failed()) check(true);
   while (!clients_.empty()) end(clients_.begin()->first);
+  forget_expired_pins();
+  while (!pins_.empty()) unpin();
   settle_everything();
+  require(!any_dropping(), "a drop was never done");
   if (!failed()) check(true);
   if (!failed()) check_nothing_leaks();
   if (!failed()) check_everything_can_be_had();

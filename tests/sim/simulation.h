@@ -1,6 +1,6 @@
 // One run: clients that call a cache at random, what they know of it, and the world below it. Roles
-// in a file each: simulation.cc (time, engines, lives), clients.cc, misuse.cc, remote.cc (the tier
-// that other hosts share), checks.cc, profile.cc.
+// in a file each: simulation.cc (time, engines, lives), clients.cc, misuse.cc, operators.cc,
+// remote.cc (the tier that other hosts share), checks.cc, profile.cc.
 //
 // The cache was broken on purpose, and the simulation said (100 seeds of 10,000 operations):
 //  a check of device memory is skipped     wrong bytes although every use is checked
@@ -15,8 +15,10 @@
 //                                          a hole although nothing was ever lost
 //  an eviction from disk is not carried out, or the disk's cap is doubled
 //                                          a failure that nobody made
-// Not seen, and left to tests of their own: a tier that evicts heads before tails while other tiers
-// have them, and a drain that is called done with more than a disk's queue still to write.
+//  heads leave a tier before their tails, while another tier has them
+//                                          a head was evicted from a tier that still has its tail
+//  a drain is called done with more than a disk's queue to write
+//                                          a block is not durable after the drain
 #pragma once
 
 #include <map>
@@ -47,6 +49,7 @@ using storage::SessionId;
 using storage::SlotOffset;
 
 constexpr std::uint64_t page_bytes = storage::slot_alignment_bytes;
+constexpr std::size_t watched_tiers = 3;  // device, host, disk
 constexpr std::int64_t tick_ns = 100'000'000;
 
 // What is simulated: drawn from the seed.
@@ -54,7 +57,8 @@ struct Profile {
   std::size_t spaces = 1, blocks = 50;
   std::uint64_t device_pages = 16, host_pages = 0, slab_pages = 4;
   std::uint64_t disk_bytes = 0;  // 0: no disk
-  bool store = false;            // a real one
+  bool large = false;
+  bool store = false;  // a real one
   std::size_t directories = 1;
   std::uint64_t file_pages = 0;
   Codec codec = Codec::raw;
@@ -67,11 +71,15 @@ struct Profile {
   bool out_of_reach = false;  // the CPU cannot access device memory
   bool remote = false;        // a tier that other hosts share
   storage::WritePolicy redis_write = storage::WritePolicy::on_second_use;
+  std::uint64_t pinned_bytes = 0;  // that pins may hold
+  std::vector<storage::TenantQuota> tenants;
   std::size_t clients = 4;
   double fault_rate = 0.05;
 
   // Whether a drain writes all that is sealed: nothing was declined because it was used only once.
   bool drains_everything() const {
+    for (const storage::TenantQuota& tenant : tenants)
+      if (tenant.bytes[static_cast<std::size_t>(Tier::disk)] != storage::no_quota) return false;
     return disk_write == storage::WritePolicy::on_evict ||
            (disk_write == storage::WritePolicy::behind && hour_bytes == 0 && day_bytes == 0);
   }
@@ -111,6 +119,22 @@ class Simulation {
     LeaseId next_lease = 1;
     std::map<LeaseId, Lease> leases;
   };
+  struct Pinned {
+    NodeId node = no_node;
+    std::optional<Tier> tier;
+    std::int64_t expires_unix_ms = 0;
+    bool whole = false;
+  };
+  // A drop of a space that has not said that it is done.
+  struct Dropping {
+    unsigned under_way = 0;
+    std::uint64_t last_acquisition = 0;  // that may still get what was there
+  };
+  // Which tier has which blocks.
+  struct Copies {
+    std::array<std::uint64_t, watched_tiers> evictions{};
+    std::unordered_map<NodeId, std::array<bool, tier_count>> tiers;
+  };
   // A page of the device arena, as the clients know it.
   struct Page {
     SlotOffset slot = 0;
@@ -147,6 +171,7 @@ class Simulation {
   void engines();
   void complete_something(bool healthy);
   void settle_everything();
+  bool lives_end() { return !profile_.large || random_.chance(0.15); }
   void begin_drain();
   void finish();
 
@@ -177,6 +202,20 @@ class Simulation {
   void leave();
   void end(SessionId session);
   void scribble();
+
+  // operators.cc
+  void pin();
+  void unpin();
+  bool fit(const std::map<BlockKey, Pinned>& pins) const;
+  void forget_expired_pins();
+  void find_pins_again(bool exactly);
+  void check_pins();
+  void drop_space();
+  bool any_dropping() const;
+  bool is_dropping(std::uint32_t space) const { return dropping_[space].under_way > 0; }
+  void forget_drops();
+  Copies copies() const;
+  void check_evicted(const Copies& before);
 
   // misuse.cc
   void misuse();
@@ -227,14 +266,17 @@ class Simulation {
   storage::FakeRemote* remote_ = nullptr;  // the cache's
   std::uint64_t remote_stalls_until_ = 0;
   std::uint64_t looks_ = 0, told_ = 0, life_ = 0;
-  std::vector<bool> put_;  // by node: was ever sealed as what it is
+  std::vector<bool> put_;              // by node: was sealed as what it is, and not dropped since
+  std::vector<bool> put_before_drop_;  // of a drop that is under way
+  std::vector<Dropping> dropping_;     // by space
+  std::map<BlockKey, Pinned> pins_;
 
   std::uint64_t step_ = 0, acquisitions_ = 0;
   std::int64_t served_ns_ = 0, ticked_ns_ = 0;
   std::uint64_t disk_stalls_until_ = 0, copies_stall_until_ = 0, disk_fails_until_ = 0;
   std::uint64_t life_ends_at_ = 0;     // step; 0 while no drain is under way
   std::uint64_t device_comes_at_ = 0;  // step; 0: it is there
-  bool drained_ = false;
+  bool drained_ = false, pins_are_known_ = false;
   bool in_callback_ = false, sealing_ = false;
   std::vector<std::function<void()>> told_while_sealing_;
 

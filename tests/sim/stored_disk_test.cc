@@ -35,10 +35,11 @@ class StoredDisk : public testing::Test {
     found_ = tier_->take_recovered_blocks();
   }
 
-  void crash() {
+  void crash(bool index_lost = false) {
     disk_->ending(true, random_);
     tier_.reset();
     disk_->ended(true, random_);
+    if (index_lost) disk_->lose_index();
     next_life();
   }
 
@@ -113,6 +114,42 @@ TEST_F(StoredDisk, WhatAStartFoundOutlivesACrashRightAfterIt) {
     disk_->ended(false, random_);
   }
   EXPECT_GT(found, 3 * seeds) << "hardly ever more was found than what was acknowledged";
+}
+
+// Neither by a start that looks through the write window nor by a rebuild of the index.
+TEST_F(StoredDisk, WhatWasErasedBeforeAFlushNeverComesBack) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE(seed);
+    make(seed);
+    tier_->add_space(space_);
+    for (Token token = 1; token <= 4; ++token) {
+      write(token);
+      steps(random_.pick(20));
+    }
+    steps(SIZE_MAX);
+    std::vector<storage::DiskCompletion> written;
+    tier_->take_completions(written);
+    ASSERT_EQ(written.size(), 4u);
+    const BlockKey erased = derive_block_key(space_.digest(), std::vector<Token>{3, 3});
+    tier_->erase(erased);
+    constexpr storage::Ticket flush = 1000;
+    tier_->flush(flush);
+    bool flushed = false;
+    while (!flushed && disk_->under_way()) {
+      steps(1);
+      std::vector<storage::DiskCompletion> completed;
+      tier_->take_completions(completed);
+      flushed = std::ranges::count(completed, flush, &storage::DiskCompletion::ticket) > 0;
+    }
+    ASSERT_TRUE(flushed);
+    for (const bool rebuild : {false, true}) {
+      crash(rebuild);
+      EXPECT_EQ(std::ranges::count(found_, erased, &storage::RecoveredBlock::key), 0);
+      EXPECT_EQ(found_.size(), 3u);
+    }
+    tier_.reset();
+    disk_->ended(false, random_);
+  }
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ Universe::Universe(Random& random, std::size_t spaces, std::size_t blocks) {
     space.descriptor.layout_id = "simulated";
     space.descriptor.block_tokens = block_tokens[size];
     space.descriptor.block_bytes = block_bytes[size];
+    constexpr const char* tenants[] = {"", "a", "b", "a"};
+    space.descriptor.tenant = tenants[i % std::size(tenants)];
     space.digest = space.descriptor.digest();
     space.slot_bytes = round_up(block_bytes[size], storage::slot_alignment_bytes);
     spaces_.push_back(std::move(space));
