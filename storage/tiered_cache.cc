@@ -163,6 +163,11 @@ std::uint64_t TieredCache::drop_space(const BlockKey& digest, std::function<void
   return impl_->drop_space(digest, std::move(done));
 }
 
+void TieredCache::evict_prefix(const BlockKey& key,
+                               std::function<void(Result<std::uint64_t>)> done) {
+  impl_->evict_prefix(key, std::move(done));
+}
+
 void TieredCache::drain(std::function<void()> done) { impl_->drain(std::move(done)); }
 std::size_t TieredCache::drain_blocks_left() const { return impl_->drain_blocks_left(); }
 

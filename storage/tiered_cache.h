@@ -333,6 +333,14 @@ class TieredCache {
   // has of the space ends with its time to live, and is found by whoever asks until then.
   std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
 
+  // Evicts a prefix's tail: the block and all that follow it leave every tier, in the turns that
+  // follow, and their records on disk and in Redis are erased. What a lease holds stays its own
+  // until it is released, though nothing finds it any more. Who computes such a block meanwhile
+  // seals it anew. `done` is called with how many blocks it were when that is durable, or with the
+  // disk's error if that cannot be said; at once with not_found if there is no such block, and with
+  // failed_precondition if a pin holds it.
+  void evict_prefix(const BlockKey& key, std::function<void(Result<std::uint64_t>)> done);
+
   // Writes what only device and host hold to disk, but for what the write policy declines, the most
   // recently used prefixes first and of each its head first, and calls `done` when it is durable. A
   // disk that keeps failing is tried again and again: the caller has a deadline and stops waiting.

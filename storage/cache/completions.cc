@@ -86,6 +86,9 @@ void TieredCache::Impl::run_completions() {
         case Operation::Kind::drop_flush:
           finish_drop_flush(completion.ticket, completion.status);
           break;
+        case Operation::Kind::eviction_flush:
+          finish_eviction_flush(completion.ticket, completion.status);
+          break;
         default:
           break;
       }
@@ -118,6 +121,7 @@ void TieredCache::Impl::run_completions() {
   pump_loads();
   deliver_finished();
   continue_drops();
+  continue_prefix_evictions();
   copy_ahead();
   pump_writes();
   pump_shares();
@@ -145,6 +149,7 @@ void TieredCache::Impl::tick() {
   continue_lookups();
   pump_loads();
   continue_drops();
+  continue_prefix_evictions();
   copy_ahead();
   pump_writes();
   forget_old_remote_blocks();

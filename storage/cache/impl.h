@@ -1,7 +1,7 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
 // roles in a file each: match.cc, leases.cc, pins.cc, acquire.cc, single_flight.cc, load.cc,
-// seal.cc, evict.cc, write_behind.cc, demote.cc, remote_lookup.cc, remote_load.cc, remote_write.cc,
-// recover.cc, drain.cc, report.cc, completions.cc, invariants.cc.
+// seal.cc, evict.cc, evict_prefix.cc, write_behind.cc, demote.cc, remote_lookup.cc, remote_load.cc,
+// remote_write.cc, recover.cc, drain.cc, report.cc, completions.cc, invariants.cc.
 #pragma once
 
 #include <array>
@@ -59,6 +59,8 @@ constexpr std::size_t max_moves_in_flight = 16;
 constexpr std::size_t max_slabs_looked_at = 8;
 // Blocks of all spaces that a drop looks at in one turn.
 constexpr std::size_t max_drop_looks_a_turn = 4096;
+// Blocks that an eviction of a prefix takes away in one turn.
+constexpr std::size_t max_prefix_evictions_a_turn = 512;
 constexpr const char* drop_note_prefix = "drop/";
 // Pins are looked through now and then, and device and host must have room for others.
 constexpr std::size_t max_pins = 1024;
@@ -151,6 +153,9 @@ class TieredCache::Impl {
   // drop_space.cc
   std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
 
+  // evict_prefix.cc
+  void evict_prefix(const BlockKey& key, std::function<void(Result<std::uint64_t>)> done);
+
   // drain.cc
   void drain(std::function<void()> done);
   std::size_t drain_blocks_left() const;
@@ -175,10 +180,11 @@ class TieredCache::Impl {
       demote,  // from `slot` (device) to `other` (host)
       write,   // of `slot` to disk
       flush,
-      drop_flush,  // after a drop
-      move,        // from `slot` to `other`, in the same arena
-      fetch,       // into `slot` from Redis, on the way to `other` if there is one
-      share,       // of `slot` to Redis
+      drop_flush,      // after a drop
+      eviction_flush,  // after an eviction of a prefix
+      move,            // from `slot` to `other`, in the same arena
+      fetch,           // into `slot` from Redis, on the way to `other` if there is one
+      share,           // of `slot` to Redis
     };
     Kind kind = Kind::flush;
     Block* block = nullptr;
@@ -463,6 +469,11 @@ class TieredCache::Impl {
   void strip(Block& block);
   void finish_drop();
   void finish_drop_flush(Ticket ticket, const Status& status);
+
+  // evict_prefix.cc
+  void continue_prefix_evictions();
+  void finish_prefix_eviction();
+  void finish_eviction_flush(Ticket ticket, const Status& status);
   // Whether clients may use it.
   const SpaceEntry* usable_space(SpaceId id) const {
     const SpaceEntry* space = catalog_.space(id);
@@ -564,6 +575,14 @@ class TieredCache::Impl {
   };
   std::deque<Drop> drops_;
   std::unordered_map<Ticket, Drop> dropped_;  // not durable yet
+
+  struct PrefixEviction {
+    BlockKey root;
+    std::uint64_t blocks = 0;  // gone so far
+    std::function<void(Result<std::uint64_t>)> done;
+  };
+  std::deque<PrefixEviction> prefix_evictions_;
+  std::unordered_map<Ticket, PrefixEviction> evicted_prefixes_;  // not durable yet
 
   // A slab whose blocks are moving out of it.
   struct Clearing {
