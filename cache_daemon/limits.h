@@ -50,6 +50,9 @@ constexpr std::size_t max_sessions_per_call = 1024;
 // How long a pin may be for; longer ones have no end.
 constexpr std::uint64_t max_pin_ttl_ms = 10ull * 366 * 24 * 3600 * 1000;
 
+// Prefixes that one operator's connection may warm at the same time.
+constexpr std::size_t max_warms_at_once = 4;
+
 // How long accepting pauses after it failed, say for want of descriptors.
 constexpr std::chrono::milliseconds accept_pause{100};
 

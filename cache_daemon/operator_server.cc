@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cache_daemon/limits.h"
+#include "cache_daemon/operator_answers.h"
 #include "core/clock.h"
 #include "protocol/descriptor.h"
 #include "protocol/packed.h"
@@ -86,6 +87,8 @@ void write_pin(const storage::PinInfo& from, protocol::PinInfo::Builder to) {
   to.setWhole(from.whole);
 }
 
+}  // namespace
+
 BlockKey read_key(capnp::Data::Reader from) {
   const auto key = protocol::unpack_key(from);
   KJ_REQUIRE(key.has_value(), "a key must have 32 bytes");
@@ -99,8 +102,6 @@ kj::Exception refusal(const Status& status) {
                         : kj::Exception::Type::FAILED;
   return {type, __FILE__, __LINE__, kj::heapString(status.message().c_str())};
 }
-
-}  // namespace
 
 std::string stats_json(const Context& context) {
   const storage::CacheStats stats = context.cache.stats();

@@ -1,6 +1,7 @@
 // What operators ask: figures and listings.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cache_daemon/context.h"
@@ -10,6 +11,7 @@ namespace terrace::daemon {
 class OperatorServer final : public protocol::Operator::Server {
  public:
   explicit OperatorServer(Context& context) : context_(context) {}
+  ~OperatorServer() noexcept(false);
 
   kj::Promise<void> stats(StatsContext call) override;
   kj::Promise<void> listBlocks(ListBlocksContext call) override;
@@ -18,9 +20,19 @@ class OperatorServer final : public protocol::Operator::Server {
   kj::Promise<void> unpin(UnpinContext call) override;
   kj::Promise<void> listPins(ListPinsContext call) override;
   kj::Promise<void> dropSpace(DropSpaceContext call) override;
+  kj::Promise<void> evict(EvictContext call) override;
+  kj::Promise<void> inspect(InspectContext call) override;
+  kj::Promise<void> explain(ExplainContext call) override;
+  kj::Promise<void> warm(WarmContext call) override;
+  kj::Promise<void> sessions(SessionsContext call) override;
+  kj::Promise<void> kick(KickContext call) override;
 
  private:
   Context& context_;
+  // That warm() holds what it loads with, for as long as that takes.
+  std::optional<storage::SessionId> warming_session_;
+  storage::LeaseId next_lease_ = 1;
+  std::size_t warms_ = 0;  // under way
 };
 
 // The answer to Operator.stats; docs/protocol.md lists the fields.

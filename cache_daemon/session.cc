@@ -27,6 +27,12 @@ void Session::admit(storage::LeaseId lease, std::size_t blocks) {
   leases_[lease] = before + blocks;
 }
 
+std::size_t Session::blocks() const {
+  std::size_t sum = 0;
+  for (const auto& [lease, blocks] : leases_) sum += blocks;
+  return sum;
+}
+
 kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
     storage::LeaseId lease, storage::SpaceId space, std::span<const BlockKey> keys,
     const storage::AcquireOptions& options) {

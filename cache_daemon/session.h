@@ -34,6 +34,9 @@ class Session : public std::enable_shared_from_this<Session> {
   bool ended() const { return ended_; }
   // Whether there is anything that its process could still touch.
   bool holds_anything() const { return !leases_.empty(); }
+  std::size_t leases() const { return leases_.size(); }
+  // That its leases asked for.
+  std::size_t blocks() const;
 
   // Each throws a kj::Exception for a session that has ended or a limit that was reached.
   kj::Promise<std::vector<storage::AcquiredBlock>> acquire(storage::LeaseId lease,

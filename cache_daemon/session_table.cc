@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace terrace::daemon {
 
 SessionTable::SessionTable(storage::TieredCache& cache, std::size_t max_sessions,
@@ -48,6 +50,30 @@ void SessionTable::touches_nothing(const PeerProcess& peer,
     if (found == entries_.end() || !found->second.peer->is_same_process(peer)) continue;
     end(id, "its process touches nothing of it any more");
   }
+}
+
+std::vector<SessionTable::Listed> SessionTable::list() const {
+  std::vector<Listed> list;
+  for (const auto& [id, entry] : entries_)
+    list.push_back({id, entry.session->client_name(), entry.peer->pid(), entry.cut != nullptr,
+                    entry.session->leases(), entry.session->blocks()});
+  std::ranges::sort(list, {}, &Listed::id);
+  return list;
+}
+
+Status SessionTable::kick(storage::SessionId id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end())
+    return Status(StatusCode::not_found, "there is no session " + std::to_string(id));
+  if (!found->second.cut)
+    return Status(StatusCode::failed_precondition,
+                  "session " + std::to_string(id) +
+                      " has lost its connection already; what it holds "
+                      "is free when process " +
+                      std::to_string(found->second.peer->pid()) + " ends");
+  spdlog::info("session {} is cut on an operator's word", id);
+  found->second.cut();
+  return {};
 }
 
 void SessionTable::end(storage::SessionId id, const char* why) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "cache_daemon/peer_process.h"
 #include "cache_daemon/session.h"
@@ -34,6 +35,19 @@ class SessionTable final : private kj::TaskSet::ErrorHandler {
   void touches_nothing(const PeerProcess& peer, std::span<const storage::SessionId> ids);
 
   std::size_t size() const { return entries_.size(); }
+
+  struct Listed {
+    storage::SessionId id = 0;
+    std::string client_name;
+    pid_t pid = 0;  // 0: of another pid namespace
+    bool connected = false;
+    std::size_t leases = 0, blocks = 0;
+  };
+  // In the order of their ids.
+  std::vector<Listed> list() const;
+  // Cuts the connection of a session; connection_lost() follows. not_found for no such session,
+  // failed_precondition for one without a connection: its process may still touch what it holds.
+  Status kick(storage::SessionId id);
 
  private:
   struct Entry {

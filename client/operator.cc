@@ -12,6 +12,12 @@
 namespace terrace::client {
 namespace {
 
+// Of any answer that is one JSON text.
+constexpr auto read_json = [](auto&& answer) -> Result<std::string> {
+  const auto json = answer.getJson();
+  return std::string(json.begin(), json.size());
+};
+
 Result<BlockListing> read_block(protocol::BlockInfo::Reader from) {
   const auto space = protocol::unpack_key(from.getSpace());
   const auto key = protocol::unpack_key(from.getKey());
@@ -108,11 +114,7 @@ Result<std::unique_ptr<OperatorClient>> OperatorClient::connect(const std::strin
 }
 
 Result<std::string> OperatorClient::stats_json(Deadline deadline) {
-  return impl_->wait<std::string>(impl_->capability().statsRequest().send(), deadline,
-                                  [](auto&& answer) -> Result<std::string> {
-                                    const auto json = answer.getJson();
-                                    return std::string(json.begin(), json.size());
-                                  });
+  return impl_->wait<std::string>(impl_->capability().statsRequest().send(), deadline, read_json);
 }
 
 Result<ListingPage> OperatorClient::list_blocks(const std::optional<BlockKey>& from,
@@ -188,6 +190,59 @@ Result<std::uint64_t> OperatorClient::drop_space(const BlockKey& digest, Deadlin
   return impl_->wait<std::uint64_t>(
       request.send(), deadline,
       [](auto&& answer) -> Result<std::uint64_t> { return answer.getBlocks(); });
+}
+
+Result<std::uint64_t> OperatorClient::evict(const BlockKey& key, Deadline deadline) {
+  auto request = impl_->capability().evictRequest();
+  request.setKey(protocol::pack(key));
+  return impl_->wait<std::uint64_t>(
+      request.send(), deadline,
+      [](auto&& answer) -> Result<std::uint64_t> { return answer.getBlocks(); });
+}
+
+Result<std::string> OperatorClient::inspect_json(const BlockKey& key, Deadline deadline) {
+  auto request = impl_->capability().inspectRequest();
+  request.setKey(protocol::pack(key));
+  return impl_->wait<std::string>(request.send(), deadline, read_json);
+}
+
+Result<std::string> OperatorClient::explain_json(const BlockKey& space,
+                                                 std::span<const Token> tokens, Deadline deadline) {
+  auto request = impl_->capability().explainRequest();
+  request.setSpace(protocol::pack(space));
+  request.setTokens(protocol::pack(tokens));
+  return impl_->wait<std::string>(request.send(), deadline, read_json);
+}
+
+Result<std::vector<Tier>> OperatorClient::warm(const BlockKey& space,
+                                               std::span<const BlockKey> keys, Deadline deadline) {
+  auto request = impl_->capability().warmRequest();
+  request.setSpace(protocol::pack(space));
+  request.setKeys(protocol::pack(keys));
+  return impl_->wait<std::vector<Tier>>(
+      request.send(), deadline, [&](auto&& answer) -> Result<std::vector<Tier>> {
+        const auto numbers = protocol::unpack<std::uint8_t>(answer.getTiers());
+        if (!numbers || numbers->size() > keys.size()) return not_understood();
+        std::vector<Tier> tiers;
+        for (const std::uint8_t number : *numbers) {
+          if (number >= tier_count) return not_understood();
+          tiers.push_back(static_cast<Tier>(number));
+        }
+        return tiers;
+      });
+}
+
+Result<std::string> OperatorClient::sessions_json(Deadline deadline) {
+  return impl_->wait<std::string>(impl_->capability().sessionsRequest().send(), deadline,
+                                  read_json);
+}
+
+Status OperatorClient::kick(std::uint64_t session_id, Deadline deadline) {
+  auto request = impl_->capability().kickRequest();
+  request.setSessionId(session_id);
+  const auto done =
+      impl_->wait<bool>(request.send(), deadline, [](auto&&) -> Result<bool> { return true; });
+  return done ? Status() : done.error();
 }
 
 Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,23 @@ class OperatorClient {
   // Drops every block of the space with this digest, in every tier; answers when that is durable,
   // with how many they were. After deadline_exceeded the daemon goes on.
   Result<std::uint64_t> drop_space(const BlockKey& digest, Deadline deadline);
+  // This block and all that follow it leave every tier; answers when that is durable, with how many
+  // they were. After deadline_exceeded the daemon goes on.
+  Result<std::uint64_t> evict(const BlockKey& key, Deadline deadline);
+
+  // One JSON object about a block, "" if there is none; docs/protocol.md lists its fields.
+  Result<std::string> inspect_json(const BlockKey& key, Deadline deadline);
+  // One JSON object: what a match of these tokens finds in a space, block for block, and why not.
+  Result<std::string> explain_json(const BlockKey& space, std::span<const Token> tokens,
+                                   Deadline deadline);
+  // Brings the leading run of a prefix's keys into the device tier: where each block of it was.
+  Result<std::vector<Tier>> warm(const BlockKey& space, std::span<const BlockKey> keys,
+                                 Deadline deadline);
+
+  // A JSON array of sessions.
+  Result<std::string> sessions_json(Deadline deadline);
+  // Cuts the connection of a session.
+  Status kick(std::uint64_t session_id, Deadline deadline);
 
  private:
   class Impl;

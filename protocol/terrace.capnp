@@ -189,4 +189,24 @@ interface Operator {
   dropSpace @6 (digest :Data) -> (blocks :UInt64);
   # Every block of the space leaves every tier. Answers, with how many they were, when that is
   # durable. The space is empty and usable then.
+
+  evict @7 (key :Data) -> (blocks :UInt64);
+  # This block and all that follow it leave every tier. Answers, with how many they were, when that is
+  # durable. Refused for what a pin holds.
+
+  inspect @8 (key :Data) -> (json :Text);
+  # Everything that is known of one block; empty if there is none.
+
+  explain @9 (space :Data, tokens :Data) -> (json :Text);
+  # What a match of these tokens finds in the space of this digest, block for block, and why not. No
+  # use is counted.
+
+  warm @10 (space :Data, keys :Data) -> (tiers :Data);
+  # Brings the leading run of a prefix's keys into the device tier, as an acquire would: a use.
+  # Answers when it is there, with the tier that each was in before.
+
+  sessions @11 () -> (json :Text);
+
+  kick @12 (sessionId :UInt64);
+  # Cuts a session's connection. What it holds stays quarantined until its process has ended.
 }

@@ -168,6 +168,15 @@ void TieredCache::evict_prefix(const BlockKey& key,
   impl_->evict_prefix(key, std::move(done));
 }
 
+std::optional<BlockDetails> TieredCache::inspect(const BlockKey& key) const {
+  return impl_->inspect(key);
+}
+
+std::optional<SpaceId> TieredCache::find_space(const BlockKey& digest) const {
+  const SpaceEntry* const space = impl_->catalog().space(digest);
+  return space ? std::optional<SpaceId>(space->id) : std::nullopt;
+}
+
 void TieredCache::drain(std::function<void()> done) { impl_->drain(std::move(done)); }
 std::size_t TieredCache::drain_blocks_left() const { return impl_->drain_blocks_left(); }
 

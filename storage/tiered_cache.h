@@ -225,6 +225,22 @@ struct BlockPage {
   std::optional<BlockKey> next;  // where to go on, absent at the end
 };
 
+// Everything that is known of one block.
+struct BlockDetails {
+  struct SlotDetails {
+    SlotOffset slot = 0;
+    std::uint64_t checksum = 0;
+    bool verified = false;  // its bytes have been seen to agree with the checksum
+    SessionId sealer = 0;   // 0: filled by the daemon
+  };
+  BlockInfo block;
+  std::optional<SlotDetails> device, host;
+  std::uint64_t disk_bytes = 0;    // what it takes of the capacity; 0 if it is not there
+  std::uint32_t children = 0;      // blocks that follow it
+  std::vector<SessionId> holders;  // sessions with a lease that holds it, each once
+  std::vector<BlockKey> pins;      // that cover it
+};
+
 class TieredCache {
  public:
   // `disk` may be null: no disk tier; so may `remote`: no tier that other hosts share. The
@@ -261,6 +277,7 @@ class TieredCache {
   // id.
   Result<SpaceId> open_space(const SpaceDescriptor& descriptor);
   const SpaceDescriptor* space(SpaceId id) const;
+  std::optional<SpaceId> find_space(const BlockKey& digest) const;
   std::vector<SpaceDescriptor> spaces() const;
 
   SessionId open_session();
@@ -359,6 +376,9 @@ class TieredCache {
   CacheStats stats() const;
   // Blocks in the order of their keys, from `from` on, at most `limit` of them.
   BlockPage list(const BlockKey& from, std::size_t limit) const;
+
+  // Nothing if there is no such block. Looks through all leases.
+  std::optional<BlockDetails> inspect(const BlockKey& key) const;
 
   // Verifies every invariant between blocks, slots, leases and counters; internal that names the
   // first one broken. For tests: reads everything.

@@ -17,6 +17,8 @@ ListedBlock to_listed_block(const client::BlockListing& from) {
   block.tiers = from.tiers;
   block.bytes = from.bytes;
   block.holders = from.holders;
+  block.recency = from.recency;
+  block.token_ids = from.tokens;
   return block;
 }
 

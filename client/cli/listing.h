@@ -21,6 +21,8 @@ struct ListedBlock {
   std::array<bool, tier_count> tiers{};
   std::uint64_t bytes = 0;
   std::uint32_t holders = 0;
+  std::uint64_t recency = 0;  // of its last use: about milliseconds since 1970
+  std::vector<Token> token_ids;
 };
 
 struct Listing {

@@ -4,6 +4,7 @@
 
 #include "client/cli/pins.h"
 #include "client/cli/program.h"
+#include "client/cli/resolve.h"
 #include "core/clock.h"
 
 namespace terrace::cli {
@@ -19,10 +20,10 @@ struct PinOptions {
 };
 
 Status run_pin(const Program& program, const PinOptions& options) {
-  const auto key = parse_key(options.key);
-  if (!key) return key.error();
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
+  const auto key = resolve_block(**daemon, options.key);
+  if (!key) return key.error();
   const auto pin =
       (*daemon)->pin(*key, options.tier, std::chrono::seconds(options.ttl_s), call_deadline());
   if (!pin) return pin.error();
@@ -31,10 +32,10 @@ Status run_pin(const Program& program, const PinOptions& options) {
 }
 
 Status run_unpin(const Program& program, const PinOptions& options) {
-  const auto key = parse_key(options.key);
-  if (!key) return key.error();
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
+  const auto key = resolve_block(**daemon, options.key);
+  if (!key) return key.error();
   return (*daemon)->unpin(*key, call_deadline());
 }
 
@@ -51,7 +52,7 @@ Status run_pins(const Program& program, const JsonOption& options) {
 }
 
 void add_key(CLI::App& verb, PinOptions& options) {
-  verb.add_option("key", options.key, "of the prefix's last block, as 'ls --json' shows it")
+  verb.add_option("key", options.key, "of the prefix's last block, or its first digits")
       ->required();
 }
 

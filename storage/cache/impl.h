@@ -163,6 +163,7 @@ class TieredCache::Impl {
   // report.cc
   CacheStats stats() const;
   BlockPage list(const BlockKey& from, std::size_t limit) const;
+  std::optional<BlockDetails> inspect(const BlockKey& key) const;
 
   // invariants.cc
   Status check_invariants() const;
@@ -462,6 +463,9 @@ class TieredCache::Impl {
   void expire_pins();
   void recover_pin(const DiskNote& note);
   PinInfo describe_pin(const Pin& pin) const;
+
+  // report.cc
+  BlockInfo describe(const Block& block) const;
 
   // drop_space.cc
   void continue_drops();

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
@@ -71,6 +73,21 @@ CacheStats TieredCache::Impl::stats() const {
   return stats;
 }
 
+BlockInfo TieredCache::Impl::describe(const Block& block) const {
+  const SpaceEntry& space = space_of(block);
+  BlockInfo info;
+  info.space = space.digest;
+  info.key = block.key;
+  info.parent = block.parent ? block.parent->key : space.digest;
+  info.depth = block.depth;
+  info.tokens.assign(block.tokens().begin(), block.tokens().end());
+  for (const Tier tier : all_tiers) info.tiers[static_cast<std::size_t>(tier)] = block.has(tier);
+  info.holders = block.device ? block.device->holders : 0;
+  info.recency = block.recency;
+  info.bytes = space.descriptor.block_bytes;
+  return info;
+}
+
 BlockPage TieredCache::Impl::list(const BlockKey& from, std::size_t limit) const {
   BlockPage page;
   catalog_.index().visit_from(from, [&](const Block& block) {
@@ -79,21 +96,37 @@ BlockPage TieredCache::Impl::list(const BlockKey& from, std::size_t limit) const
       page.next = block.key;
       return false;
     }
-    const SpaceEntry& space = space_of(block);
-    BlockInfo info;
-    info.space = space.digest;
-    info.key = block.key;
-    info.parent = block.parent ? block.parent->key : space.digest;
-    info.depth = block.depth;
-    info.tokens.assign(block.tokens().begin(), block.tokens().end());
-    for (const Tier tier : all_tiers) info.tiers[static_cast<std::size_t>(tier)] = block.has(tier);
-    info.holders = block.device ? block.device->holders : 0;
-    info.recency = block.recency;
-    info.bytes = space.descriptor.block_bytes;
-    page.blocks.push_back(std::move(info));
+    page.blocks.push_back(describe(block));
     return true;
   });
   return page;
+}
+
+std::optional<BlockDetails> TieredCache::Impl::inspect(const BlockKey& key) const {
+  const Block* const block = catalog_.find(key);
+  if (!block || !block->present()) return std::nullopt;
+  BlockDetails details;
+  details.block = describe(*block);
+  const auto of_slot = [](const Slot& slot) {
+    return BlockDetails::SlotDetails{slot.offset, slot.checksum, slot.verified, slot.session};
+  };
+  if (block->in_device()) details.device = of_slot(*block->device);
+  if (block->in_host()) details.host = of_slot(*block->host);
+  if (block->on_disk()) details.disk_bytes = block->disk_bytes;
+  for ([[maybe_unused]] const Block* child : block->children) ++details.children;
+  if (block->in_device() && block->device->holders > 0)
+    for (const auto& [id, session] : sessions_)
+      for (const auto& [lease_id, lease] : session.leases)
+        if (std::ranges::find(lease.slots, static_cast<const Slot*>(block->device)) !=
+            lease.slots.end()) {
+          details.holders.push_back(id);
+          break;
+        }
+  if (block->pin != PinFloor::none)
+    for (const auto& [pinned, pin] : pins_.pins())
+      if (block->depth < pin.chain.size() && pin.chain[block->depth] == key)
+        details.pins.push_back(pinned);
+  return details;
 }
 
 }  // namespace terrace::storage

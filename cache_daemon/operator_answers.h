@@ -1,0 +1,18 @@
+// What the answers to operators have in common.
+#pragma once
+
+#include <capnp/blob.h>
+#include <kj/exception.h>
+
+#include "core/block_key.h"
+#include "core/status.h"
+
+namespace terrace::daemon {
+
+// Throws a kj::Exception for what is no key.
+BlockKey read_key(capnp::Data::Reader from);
+
+// What the cache refuses, as the caller's library reads it.
+kj::Exception refusal(const Status& status);
+
+}  // namespace terrace::daemon

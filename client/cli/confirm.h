@@ -1,0 +1,14 @@
+// Asking before something is gone.
+#pragma once
+
+#include <string>
+
+#include "core/status.h"
+
+namespace terrace::cli {
+
+// ok with `yes`, or if a person at the terminal says so. invalid_argument otherwise, also where
+// nobody can be asked.
+Status confirm(const std::string& question, bool yes);
+
+}  // namespace terrace::cli
