@@ -29,7 +29,9 @@ struct LsOptions {
 };
 
 Status run_ls(const Program& program, const LsOptions& options) {
-  Result<Listing> listing = fetch_listing(program.socket_path, call_timeout);
+  const auto daemon = program.connect();
+  if (!daemon) return daemon.error();
+  Result<Listing> listing = fetch_listing(**daemon, call_timeout);
   if (!listing) return listing.error();
   sort_by_prefix(listing->blocks);
   if (options.json)
@@ -52,7 +54,9 @@ Status run_tree(const Program& program, const TreeOptions& options) {
     if (!reader) return reader.error();
     text_of = std::move(*reader);
   }
-  const Result<Listing> listing = fetch_listing(program.socket_path, call_timeout);
+  const auto daemon = program.connect();
+  if (!daemon) return daemon.error();
+  const Result<Listing> listing = fetch_listing(**daemon, call_timeout);
   if (!listing) return listing.error();
   if (options.json)
     print_tree_json(*listing, text_of, std::cout);
@@ -123,7 +127,7 @@ Status run_warm(const Program& program, const WarmOptions& options) {
     if (!pins) return pins.error();
     for (const client::PinListing& pin : *pins) pinned.push_back(pin.key);
   }
-  const auto listing = fetch_listing(program.socket_path, call_timeout);
+  const auto listing = fetch_listing(**daemon, call_timeout);
   if (!listing) return listing.error();
   const std::vector<WarmPrefix> prefixes = choose_prefixes(*listing, selection, pinned);
   if (options.dry_run) {

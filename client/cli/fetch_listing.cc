@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "client/operator.h"
-
 namespace terrace::cli {
 namespace {
 
@@ -24,16 +22,14 @@ ListedBlock to_listed_block(const client::BlockListing& from) {
 
 }  // namespace
 
-Result<Listing> fetch_listing(const std::string& socket_path,
+Result<Listing> fetch_listing(client::OperatorClient& daemon,
                               std::chrono::milliseconds call_timeout) {
   const auto deadline = [&] { return client::Deadline::clock::now() + call_timeout; };
-  const auto daemon = client::OperatorClient::connect(socket_path);
-  if (!daemon) return error(daemon.error());
 
   Listing listing;
   std::optional<BlockKey> from;
   do {
-    const auto page = (*daemon)->list_blocks(from, blocks_per_page, deadline());
+    const auto page = daemon.list_blocks(from, blocks_per_page, deadline());
     if (!page) return error(page.error());
     for (const client::BlockListing& block : page->blocks)
       listing.blocks.push_back(to_listed_block(block));
@@ -43,7 +39,7 @@ Result<Listing> fetch_listing(const std::string& socket_path,
   } while (from && listing.blocks.size() < max_listed_blocks);
   listing.complete = !from;
 
-  const auto spaces = (*daemon)->list_spaces(deadline());
+  const auto spaces = daemon.list_spaces(deadline());
   if (!spaces) return error(spaces.error());
   for (const SpaceDescriptor& space : *spaces)
     listing.space_labels.emplace(space.digest(), space.label);

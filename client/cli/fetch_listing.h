@@ -2,9 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 
 #include "client/cli/listing.h"
+#include "client/operator.h"
 #include "core/status.h"
 
 namespace terrace::cli {
@@ -15,7 +15,7 @@ constexpr std::uint32_t blocks_per_page = 1000;
 
 // The blocks in no order. Each round trip takes `call_timeout` at most. Errors as those of
 // client::OperatorClient.
-Result<Listing> fetch_listing(const std::string& socket_path,
+Result<Listing> fetch_listing(client::OperatorClient& daemon,
                               std::chrono::milliseconds call_timeout);
 
 }  // namespace terrace::cli
