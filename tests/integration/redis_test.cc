@@ -131,6 +131,29 @@ TEST_F(RedisTier, WhatOneHostComputedTheOtherServesBitForBit) {
   EXPECT_TRUE(same_bits(disk.logits, without.logits));
 }
 
+// One node is named; the others are learned.
+TEST_F(RedisTier, AClusterServesAsOneServerDoes) {
+  test_support::RedisCluster cluster;
+  const auto setting = endpoint(cluster.node(0).port());
+  const auto one = start_host({setting, "redis.mode=cluster"});
+  const auto other = start_host({setting, "redis.mode=cluster"});
+  const auto prompt = random_prompt(prompt_tokens, 30);
+  const auto without = logits_of(*one->engine, nullptr, prompt);
+  compute_twice(*one, prompt);
+  ASSERT_TRUE(wait_until(
+      [&] {
+        std::int64_t there = 0;
+        for (std::size_t i = 0; i < test_support::RedisCluster::masters; ++i)
+          there += cluster.node(i).command({"DBSIZE"}).integer();
+        return there >= static_cast<std::int64_t>(cached_blocks);
+      },
+      patience))
+      << one->daemon->log();
+  const auto found = logits_of(*other->engine, other->space(), prompt);
+  EXPECT_EQ(from_tier(found.hit, Tier::redis), cached_tokens);
+  EXPECT_TRUE(same_bits(found.logits, without.logits));
+}
+
 TEST_F(RedisTier, AServerThatDiesCostsNobodyAnythingAndComesBack) {
   RedisServer server;
   const auto one = start_host({endpoint(server.port())});
