@@ -7,7 +7,10 @@
 namespace terrace::sim {
 
 void Simulation::pin() {
-  const NodeId id = any_node();
+  NodeId id = any_node();
+  // Mostly what is there.
+  for (int tries = 0; tries < 6 && matched(id) != universe_.node(id).path.size(); ++tries)
+    id = any_node();
   const Node& node = universe_.node(id);
   storage::PinOptions options;
   if (random_.chance(0.3)) options.tier = random_.chance(0.7) ? Tier::device : Tier::host;
@@ -149,8 +152,12 @@ void Simulation::forget_drops() {
   dropping_.assign(universe_.spaces().size(), {});
 }
 
-Simulation::Copies Simulation::copies() const {
+Simulation::Copies Simulation::copies() {
   Copies copies;
+  forget_expired_pins();
+  for (const auto& [key, pin] : pins_)
+    for (const NodeId node : universe_.node(pin.node).path)
+      copies.pinned_to_device[node] = copies.pinned_to_device[node] || pin.tier == Tier::device;
   const auto stats = cache_->stats();
   for (std::size_t tier = 0; tier < copies.evictions.size(); ++tier)
     copies.evictions[tier] = stats.tiers[tier].evictions;
@@ -159,7 +166,8 @@ Simulation::Copies Simulation::copies() const {
   return copies;
 }
 
-// In each tier the tail of a prefix goes before its head, also where another tier has the head.
+// In each tier the tail of a prefix goes before its head, also where another tier has the head;
+// what is pinned does not go from the disk, nor from the device if it is pinned there.
 void Simulation::check_evicted(const Copies& before) {
   const Copies after = copies();
   for (std::size_t tier = 0; tier < before.evictions.size(); ++tier) {
@@ -170,6 +178,14 @@ void Simulation::check_evicted(const Copies& before) {
     std::vector<NodeId> gone;
     for (const auto& [node, tiers] : before.tiers)
       if (tiers[tier] && !has(after, node)) gone.push_back(node);
+    for (const NodeId node : gone) {
+      const auto was = before.pinned_to_device.find(node), is = after.pinned_to_device.find(node);
+      if (was == before.pinned_to_device.end() || is == after.pinned_to_device.end()) continue;
+      const bool stays =
+          tier == static_cast<std::size_t>(Tier::disk) ||
+          (tier == static_cast<std::size_t>(Tier::device) && was->second && is->second);
+      require(!stays, "a pinned block was evicted");
+    }
     // Else one went and came again, and what it left behind is no tail.
     if (after.evictions[tier] - before.evictions[tier] != gone.size()) continue;
     for (const auto& [node, tiers] : before.tiers) {

@@ -34,7 +34,7 @@ std::vector<storage::TenantQuota> draw_tenants(Random& random, const Profile& pr
     quota.name = name;
     for (std::size_t tier = 0; tier < quota.bytes.size(); ++tier)
       if (random.chance(0.5))
-        quota.bytes[tier] = random.between(4 * page_bytes, 4 * page_bytes + capacities[tier]);
+        quota.bytes[tier] = random.between(4 * page_bytes, 4 * page_bytes + capacities[tier] / 2);
   }
   return tenants;
 }
@@ -82,8 +82,8 @@ Profile Profile::draw(Random& random, const RunOptions& options) {
   profile.verify = random.one_of(verify);
   profile.out_of_reach = random.chance(0.25);
   profile.clients = random.between(1, 8);
-  if (random.chance(0.7)) profile.pinned_bytes = random.between(2, 20) * page_bytes;
-  if (random.chance(0.3)) profile.tenants = draw_tenants(random, profile);
+  if (random.chance(0.7)) profile.pinned_bytes = random.between(2, 50) * page_bytes;
+  if (random.chance(0.5)) profile.tenants = draw_tenants(random, profile);
   constexpr double rates[] = {0.01, 0.05, 0.2};
   profile.fault_rate = random.one_of(rates);
   // A third of the runs has a world without faults: there, much more must hold.

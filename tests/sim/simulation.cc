@@ -169,13 +169,15 @@ void Simulation::step() {
   if (device_comes_at_ != 0 && step_ >= device_comes_at_) attach_device();
   const bool watch_evictions =
       step_ % eviction_watch_steps == 0 && !profile_.faults.lose_blocks() && !any_dropping();
+  const std::uint64_t lives = tally_.restarts + tally_.crashes;
   const Copies before = watch_evictions ? copies() : Copies{};
   act();
   remote_world();
   pass_time();
   engines();
   dead_.clear();
-  if (watch_evictions && !any_dropping() && !failed()) check_evicted(before);
+  const bool same_life = lives == tally_.restarts + tally_.crashes;
+  if (watch_evictions && same_life && !any_dropping() && !failed()) check_evicted(before);
   if (life_ends_at_ != 0 && !failed() && (drained_ || step_ >= life_ends_at_)) {
     tally_.drains += drained_;
     end_life(false);
@@ -190,7 +192,7 @@ void Simulation::act() {
     void (Simulation::*call)();
   };
   static constexpr Weight weights[] = {
-      {Action::match, 80, &Simulation::match},       {Action::acquire, 200, &Simulation::acquire},
+      {Action::match, 72, &Simulation::match},       {Action::acquire, 200, &Simulation::acquire},
       {Action::reserve, 170, &Simulation::reserve},  {Action::seal, 240, &Simulation::seal},
       {Action::release, 190, &Simulation::release},  {Action::leave, 20, &Simulation::leave},
       {Action::scribble, 20, &Simulation::scribble}, {Action::misuse, 40, &Simulation::misuse},
@@ -231,10 +233,10 @@ void Simulation::act() {
     copies_stall_until_ = step_ + random_.pick(60);
   } else if (drawn < 34) {
     if (profile_.faults.disk_fails) disk_fails_until_ = step_ + random_.pick(200);
-  } else if (drawn < 37) {
+  } else if (drawn < 44) {
     // What Redis has comes back by itself, and is no part of a pinned prefix for sure.
     if (may(Action::pin) && !remote_) pin();
-  } else if (drawn < 39) {
+  } else if (drawn < 46) {
     if (may(Action::unpin)) unpin();
   } else {
     if (may(Action::drop) && !remote_ && random_.chance(0.3)) drop_space();

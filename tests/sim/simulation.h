@@ -19,6 +19,12 @@
 //                                          a head was evicted from a tier that still has its tail
 //  a drain is called done with more than a disk's queue to write
 //                                          a block is not durable after the drain
+//  a pin keeps nothing on disk, or in the device
+//                                          a pinned block was evicted
+//  a pin does not keep the last copy, without a disk
+//                                          a block of a pinned prefix has left its last tier
+//  a quota of the disk is not looked at    a tenant is over its quota
+//  a dropped space stays on disk           a block was recovered that nobody wrote
 #pragma once
 
 #include <map>
@@ -130,10 +136,11 @@ class Simulation {
     unsigned under_way = 0;
     std::uint64_t last_acquisition = 0;  // that may still get what was there
   };
-  // Which tier has which blocks.
+  // Which tier has which blocks, and which are pinned.
   struct Copies {
     std::array<std::uint64_t, watched_tiers> evictions{};
     std::unordered_map<NodeId, std::array<bool, tier_count>> tiers;
+    std::unordered_map<NodeId, bool> pinned_to_device;  // false: pinned without
   };
   // A page of the device arena, as the clients know it.
   struct Page {
@@ -214,7 +221,7 @@ class Simulation {
   bool any_dropping() const;
   bool is_dropping(std::uint32_t space) const { return dropping_[space].under_way > 0; }
   void forget_drops();
-  Copies copies() const;
+  Copies copies();
   void check_evicted(const Copies& before);
 
   // misuse.cc
@@ -239,6 +246,7 @@ class Simulation {
   // checks.cc
   void check(bool thorough);
   void check_counters();
+  void check_quotas(const storage::CacheStats& stats);
   void check_listing();
   void check_held_bytes();
   void check_nothing_leaks();
