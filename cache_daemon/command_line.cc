@@ -8,7 +8,7 @@
 
 namespace terrace::daemon {
 
-Result<std::variant<config::DaemonConfig, Answer>> read_command_line(int argc, char** argv) {
+Result<std::variant<Options, Answer>> read_command_line(int argc, char** argv) {
   CLI::App app("Keeps the KV cache of LLM prompts in tiers of memory for the workers of this host.",
                "terraced");
   std::optional<std::string> file, data_dir, socket;
@@ -39,9 +39,11 @@ Result<std::variant<config::DaemonConfig, Answer>> read_command_line(int argc, c
   if (socket) overrides.push_back(config::Override::flag("--socket", "socket", *socket));
   std::optional<std::filesystem::path> path;
   if (file) path = *file;
-  auto config = config::load_daemon_config(path, overrides);
+  Options options;
+  auto config = config::load_daemon_config(path, overrides, &options.settings);
   if (!config) return error(config.error());
-  return std::move(*config);
+  options.config = std::move(*config);
+  return options;
 }
 
 }  // namespace terrace::daemon

@@ -4,11 +4,17 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "config/daemon_config.h"
 #include "core/status.h"
 
 namespace terrace::daemon {
+
+struct Options {
+  config::DaemonConfig config;
+  std::vector<config::Setting> settings;  // all of them, as config::load_daemon_config says
+};
 
 // What to print instead of running, for --help and --version.
 struct Answer {
@@ -16,6 +22,6 @@ struct Answer {
 };
 
 // The options to run with; invalid_argument in one line for what cannot be read.
-Result<std::variant<config::DaemonConfig, Answer>> read_command_line(int argc, char** argv);
+Result<std::variant<Options, Answer>> read_command_line(int argc, char** argv);
 
 }  // namespace terrace::daemon

@@ -129,12 +129,13 @@ kj::Promise<void> Daemon::run_completions_forever() {
 kj::Promise<void> Daemon::tick_forever() {
   return io_.provider->getTimer().afterDelay(kj_duration(tick_interval)).then([this] {
     run_turn("work by time", [this] { engines_->cache->tick(); });
+    run_turn("noting how it goes", [this] { site_.tick(); });
     run_turn("looking for the device tier", [this] { device_->retry(); });
     return tick_forever();
   });
 }
 
-kj::Promise<bool> Daemon::drain() {
+kj::Promise<bool> Daemon::drain(const ServiceManager& manager) {
   context_.draining = true;
   accepting_ = nullptr;
   receiver_ = nullptr;
@@ -155,14 +156,18 @@ kj::Promise<bool> Daemon::drain() {
                      config_.drain_deadline.count(), engines_->cache->drain_blocks_left());
         return false;
       });
-  return finished.exclusiveJoin(kj::mv(deadline)).exclusiveJoin(report_drain_progress());
+  return finished.exclusiveJoin(kj::mv(deadline)).exclusiveJoin(report_drain_progress(manager));
 }
 
-kj::Promise<bool> Daemon::report_drain_progress() {
-  return io_.provider->getTimer().afterDelay(kj_duration(drain_progress_interval)).then([this] {
-    spdlog::info("draining: {} blocks left", engines_->cache->drain_blocks_left());
-    return report_drain_progress();
-  });
+kj::Promise<bool> Daemon::report_drain_progress(const ServiceManager& manager) {
+  const std::size_t left = engines_->cache->drain_blocks_left();
+  manager.status("draining: " + std::to_string(left) + " blocks left");
+  return io_.provider->getTimer()
+      .afterDelay(kj_duration(drain_progress_interval))
+      .then([this, &manager] {
+        spdlog::info("draining: {} blocks left", engines_->cache->drain_blocks_left());
+        return report_drain_progress(manager);
+      });
 }
 
 void Daemon::taskFailed(kj::Exception&& exception) {

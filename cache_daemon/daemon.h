@@ -13,6 +13,7 @@
 #include "cache_daemon/http/http_server.h"
 #include "cache_daemon/http/site.h"
 #include "cache_daemon/listening_socket.h"
+#include "cache_daemon/service_manager.h"
 #include "core/unique_fd.h"
 
 namespace terrace::daemon {
@@ -30,7 +31,13 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   // Stops listening, removes the socket's file and lets what only memory holds go to disk. True
   // when that is done; false when its deadline has passed first, and then a disk that hangs may
   // hold the destructor up without a bound. Clients that are connected keep being served meanwhile.
-  kj::Promise<bool> drain();
+  // `manager` is told how far it is.
+  kj::Promise<bool> drain(const ServiceManager& manager);
+
+  // Takes over the tenants' quotas of `config`, as far as the cache knows them by name.
+  void set_quotas(const config::DaemonConfig& config) {
+    engines_->cache->set_quotas(tenant_quotas(config));
+  }
 
  private:
   Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
@@ -43,7 +50,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> accept_next();
   kj::Promise<void> tick_forever();
   kj::Promise<void> run_completions_forever();
-  kj::Promise<bool> report_drain_progress();
+  kj::Promise<bool> report_drain_progress(const ServiceManager& manager);
   void taskFailed(kj::Exception&& exception) override;
 
   kj::AsyncIoContext& io_;

@@ -52,11 +52,7 @@ storage::CacheOptions cache_options(const config::DaemonConfig& config,
   options.redis_write = write_policy(config.redis.write);
   options.write_behind_hour_bytes = config.disk.write_behind_hour_bytes;
   options.write_behind_day_bytes = config.disk.write_behind_day_bytes;
-  for (const config::TenantOptions& tenant : config.tenants)
-    options.tenants.push_back({tenant.name,
-                               {tenant.device_bytes.value_or(storage::no_quota),
-                                tenant.host_bytes.value_or(storage::no_quota),
-                                tenant.disk_bytes.value_or(storage::no_quota)}});
+  options.tenants = tenant_quotas(config);
   options.pin_capacity_bytes = config.pins.capacity_bytes.value_or(
       (config.disk.enabled ? config.disk.capacity_bytes : config.device.capacity_bytes) /
       config::auto_pin_divisor);
@@ -182,6 +178,16 @@ Status open_accelerator(Engines& engines, const config::DeviceOptions& device) {
 }
 
 }  // namespace
+
+std::vector<storage::TenantQuota> tenant_quotas(const config::DaemonConfig& config) {
+  std::vector<storage::TenantQuota> quotas;
+  for (const config::TenantOptions& tenant : config.tenants)
+    quotas.push_back({tenant.name,
+                      {tenant.device_bytes.value_or(storage::no_quota),
+                       tenant.host_bytes.value_or(storage::no_quota),
+                       tenant.disk_bytes.value_or(storage::no_quota)}});
+  return quotas;
+}
 
 Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config) {
   auto engines = std::make_unique<Engines>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "config/daemon_config.h"
 #include "core/clock.h"
@@ -18,6 +19,9 @@ struct Engines {
   std::unique_ptr<storage::Accelerator> accelerator;
   std::unique_ptr<storage::TieredCache> cache;
 };
+
+// The tenants of the configuration, as the cache knows them.
+std::vector<storage::TenantQuota> tenant_quotas(const config::DaemonConfig& config);
 
 // Opens the data directory, recovers what it holds and makes the host arena; the device arena is
 // the business of DeviceTier. Redis, if one is configured, need not be there. already_exists if

@@ -1,6 +1,5 @@
 // terraced: command line, log, signals; everything else is Daemon's.
 #include <kj/async-unix.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,20 +15,13 @@
 
 #include "cache_daemon/command_line.h"
 #include "cache_daemon/daemon.h"
+#include "cache_daemon/log.h"
+#include "cache_daemon/reload.h"
+#include "cache_daemon/service_manager.h"
 #include "core/bytes.h"
 
 namespace terrace::daemon {
 namespace {
-
-void set_up_log(config::LogLevel level) {
-  auto logger = spdlog::stderr_logger_mt("terraced");
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
-  logger->set_level(static_cast<spdlog::level::level_enum>(level));
-  logger->flush_on(spdlog::level::trace);
-  spdlog::set_default_logger(std::move(logger));
-}
-static_assert(static_cast<int>(config::LogLevel::trace) == SPDLOG_LEVEL_TRACE);
-static_assert(static_cast<int>(config::LogLevel::error) == SPDLOG_LEVEL_ERROR);
 
 kj::Promise<int> next_stop_signal(kj::UnixEventPort& port) {
   return port.onSignal(SIGTERM)
@@ -73,24 +65,97 @@ enum class DrainEnd { drained, gave_up, interrupted };
   std::_Exit(status);
 }
 
-int run(const config::DaemonConfig& config) {
-  set_up_log(config.log.level);
+std::string joined(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+// What the process does beside serving, for as long as it does.
+class Housekeeping final : private kj::TaskSet::ErrorHandler {
+ public:
+  // All of these outlive it.
+  Housekeeping(kj::AsyncIoContext& io, Daemon& daemon, const ServiceManager& manager,
+               Options& options, int argc, char** argv)
+      : io_(io),
+        daemon_(daemon),
+        manager_(manager),
+        options_(options),
+        argc_(argc),
+        argv_(argv),
+        tasks_(*this) {
+    tasks_.add(reload_forever());
+    if (manager.alive_interval()) tasks_.add(say_alive_forever());
+  }
+
+ private:
+  kj::Promise<void> reload_forever() {
+    return io_.unixEventPort.onSignal(SIGHUP).then([this](siginfo_t&&) {
+      manager_.reloading();
+      reload();
+      manager_.ready();
+      return reload_forever();
+    });
+  }
+
+  void reload() {
+    const auto choice = read_command_line(argc_, argv_);
+    if (!choice || !std::holds_alternative<Options>(*choice)) {
+      spdlog::error("SIGHUP: everything stays as it is: {}",
+                    choice ? "no options" : choice.error().message());
+      return;
+    }
+    const Reload reload = take_over(options_, std::get<Options>(*choice));
+    daemon_.set_quotas(options_.config);
+    set_log_level(options_.config.log.level);
+    spdlog::info("SIGHUP: {}", reload.applied.empty() ? "nothing to take over"
+                                                      : "took over " + joined(reload.applied));
+    if (!reload.at_next_start.empty())
+      spdlog::warn("SIGHUP: takes effect at the next start only: {}", joined(reload.at_next_start));
+  }
+
+  kj::Promise<void> say_alive_forever() {
+    manager_.alive();
+    return io_.provider->getTimer()
+        .afterDelay(manager_.alive_interval()->count() * kj::MICROSECONDS)
+        .then([this] { return say_alive_forever(); });
+  }
+
+  void taskFailed(kj::Exception&& exception) override {
+    spdlog::error("housekeeping failed: {}", exception.getDescription().cStr());
+  }
+
+  kj::AsyncIoContext& io_;
+  Daemon& daemon_;
+  const ServiceManager& manager_;
+  Options& options_;
+  int argc_;
+  char** argv_;
+  kj::TaskSet tasks_;
+};
+
+int run(Options options, int argc, char** argv) {
+  const config::DaemonConfig& config = options.config;
+  set_up_log(config.log);
+  const ServiceManager manager = ServiceManager::from_environment();
   allow_as_many_descriptors_as_may_be();
   // Before any thread is started, so that all inherit the mask.
-  kj::UnixEventPort::captureSignal(SIGTERM);
-  kj::UnixEventPort::captureSignal(SIGINT);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) kj::UnixEventPort::captureSignal(number);
   auto io = kj::setupAsyncIo();
   auto daemon = Daemon::start(io, config);
   if (!daemon) return fail(daemon.error());
+  const Housekeeping housekeeping(io, **daemon, manager, options, argc, argv);
   spdlog::info("ready: version {}, boot {}, socket {}, data {}", version, (*daemon)->boot_id(),
                config.socket_path, config.data_dir);
+  manager.ready();
 
   const int signal = next_stop_signal(io.unixEventPort).wait(io.waitScope);
   spdlog::info("stopping on {}; once more to stop at once",
                signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  manager.stopping();
   const DrainEnd end =
       (*daemon)
-          ->drain()
+          ->drain(manager)
           .then([](bool drained) { return drained ? DrainEnd::drained : DrainEnd::gave_up; })
           .exclusiveJoin(
               next_stop_signal(io.unixEventPort).then([](int) { return DrainEnd::interrupted; }))
@@ -116,7 +181,7 @@ int parse_and_run(int argc, char** argv) {
     std::fputs(answer->text.c_str(), stdout);
     return EXIT_SUCCESS;
   }
-  return run(std::get<config::DaemonConfig>(*choice));
+  return run(std::get<Options>(*choice), argc, argv);
 }
 
 }  // namespace

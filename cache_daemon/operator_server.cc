@@ -120,6 +120,9 @@ std::string stats_json(const Context& context) {
     }
     tenants.push_back(std::move(one));
   }
+  ordered_json misses;
+  for (std::size_t i = 0; i < storage::miss_reasons; ++i)
+    misses[storage::miss_reason_names[i]] = stats.misses_by_reason[i];
   ordered_json json = {{"boot_id", context.boot_id},
                        {"version", version},
                        {"pid", ::getpid()},
@@ -142,6 +145,7 @@ std::string stats_json(const Context& context) {
                        {"disk_hour_bytes", stats.disk_hour_bytes},
                        {"disk_day_bytes", stats.disk_day_bytes},
                        {"spaces", stats.spaces},
+                       {"misses", misses},
                        {"tiers", tiers},
                        {"tenants", tenants}};
   if (stats.remote) json["redis"] = redis_json(*stats.remote);

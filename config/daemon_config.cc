@@ -218,6 +218,7 @@ void read_log(OptionReader& options, LogOptions& log) {
                   {"info", LogLevel::info},
                   {"warning", LogLevel::warning},
                   {"error", LogLevel::error}});
+  options.choice("log.format", log.format, {{"text", LogFormat::text}, {"json", LogFormat::json}});
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ enum class EvictionPolicy { reuse_index, lru };
 // One server, or a Redis Cluster that some of its nodes are named of.
 enum class RedisMode { standalone, cluster };
 enum class LogLevel { trace, debug, info, warning, error };
+// For people, or one JSON object a line.
+enum class LogFormat { text, json };
 
 struct DeviceOptions {
   DeviceKind kind = DeviceKind::emulated;
@@ -130,6 +132,7 @@ struct HttpOptions {
 
 struct LogOptions {
   LogLevel level = LogLevel::info;
+  LogFormat format = LogFormat::text;
 };
 
 struct DaemonConfig {

@@ -90,6 +90,8 @@ Status TieredCache::attach_device(std::unique_ptr<DeviceMemory> memory) {
 
 const Status& TieredCache::host_registration() const { return host_registration_; }
 
+void TieredCache::set_quotas(const std::vector<TenantQuota>& quotas) { impl_->set_quotas(quotas); }
+
 void TieredCache::set_wake(std::function<void()> wake) { impl_->set_wake(std::move(wake)); }
 void TieredCache::run_completions() { impl_->run_completions(); }
 void TieredCache::tick() { impl_->tick(); }
@@ -192,6 +194,16 @@ std::uint64_t TieredCache::host_arena_bytes() const {
 CacheStats TieredCache::stats() const { return impl_->stats(); }
 BlockPage TieredCache::list(const BlockKey& from, std::size_t limit) const {
   return impl_->list(from, limit);
+}
+
+std::optional<BlockKey> TieredCache::find_tails(const BlockKey& from, std::size_t looks,
+                                                std::size_t limit,
+                                                std::vector<PrefixTail>& latest) const {
+  return impl_->find_tails(from, looks, limit, latest);
+}
+std::vector<PrefixRun> TieredCache::prefix_runs(std::span<const PrefixTail> tails,
+                                                std::size_t max_blocks) const {
+  return impl_->prefix_runs(tails, max_blocks);
 }
 Status TieredCache::check_invariants() const { return impl_->check_invariants(); }
 

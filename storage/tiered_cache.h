@@ -29,7 +29,9 @@
 #include "storage/device/accelerator.h"
 #include "storage/disk/disk_tier.h"
 #include "storage/ids.h"
+#include "storage/miss_reason.h"
 #include "storage/policy/eviction_order.h"
+#include "storage/prefix_run.h"
 #include "storage/redis/remote_tier.h"
 
 namespace terrace::storage {
@@ -195,6 +197,9 @@ struct CacheStats {
   // Blocks in the catalog, holes included, and the memory that it really takes for them: blocks,
   // their tokens and the index, without the slots of copies in memory. Of that, the tokens.
   std::uint64_t known_blocks = 0, catalog_bytes = 0, catalog_token_bytes = 0;
+  // Keys that a reserve named, by why they had to be computed (MissReason), as far as is
+  // remembered.
+  std::array<std::uint64_t, miss_reasons> misses_by_reason{};
   std::uint64_t declined_loads = 0;    // blocks left out because recomputing them is faster
   std::uint64_t waiting_acquires = 0;  // for keys that others are computing
   std::uint64_t awaited_blocks = 0;    // that came while somebody waited for them
@@ -254,6 +259,11 @@ class TieredCache {
                                                      const Clock& clock,
                                                      std::unique_ptr<RemoteTier> remote = nullptr);
   ~TieredCache();
+
+  // Other quotas for the tenants that the cache was created with; who is not among `quotas` has
+  // none from now on, and other names are ignored. Who has more than he may loses nothing at once:
+  // he gives up blocks of his own when he needs room.
+  void set_quotas(const std::vector<TenantQuota>& quotas);
 
   // Gives the cache the device tier that it was created without: memory from the accelerator's
   // allocate(). failed_precondition if there is one already.
@@ -379,6 +389,17 @@ class TieredCache {
 
   // Nothing if there is no such block. Looks through all leases.
   std::optional<BlockDetails> inspect(const BlockKey& key) const;
+
+  // Looks at `looks` blocks in the order of their keys, from `from` on, and keeps in `latest` (a
+  // heap of this function's) the ends of the `limit` prefixes that were used last, of all calls
+  // together. Where to go on, nothing at the end.
+  std::optional<BlockKey> find_tails(const BlockKey& from, std::size_t looks, std::size_t limit,
+                                     std::vector<PrefixTail>& latest) const;
+  // The tree of the prefixes that end in `tails`, as far as they are still there and have no more
+  // than `max_blocks` blocks in all: each run behind the one it goes on from, of several the one
+  // used last first.
+  std::vector<PrefixRun> prefix_runs(std::span<const PrefixTail> tails,
+                                     std::size_t max_blocks) const;
 
   // Verifies every invariant between blocks, slots, leases and counters; internal that names the
   // first one broken. For tests: reads everything.

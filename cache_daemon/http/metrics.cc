@@ -75,6 +75,10 @@ void list_blocks(MetricList& metrics, const CacheStats& stats) {
   metrics.gauge("terrace_pins", "Pinned prefixes.", stats.pins);
   metrics.gauge("terrace_pinned_bytes", "What pins hold.", stats.pinned_bytes);
   metrics.gauge("terrace_pin_capacity_bytes", "What pins may hold.", stats.pin_capacity_bytes);
+  metrics.counters("terrace_misses_total",
+                   "Blocks that a worker asked room for, by why it had to compute them.");
+  for (std::size_t i = 0; i < storage::miss_reasons; ++i)
+    metrics.add(as_double(stats.misses_by_reason[i]), {{"reason", storage::miss_reason_names[i]}});
   metrics.counter("terrace_declined_loads_total",
                   "Blocks left out of an acquire because computing them is faster.",
                   stats.declined_loads);

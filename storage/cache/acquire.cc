@@ -96,6 +96,7 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
   const std::size_t length =
       worthwhile_run(space, all, acquisition.prefill_tokens_per_second, partial_tokens);
   declined_loads_ += all.size() - length;
+  for (const Block* block : all.subspan(length)) miss_notes_.note(block->key, MissReason::slower);
   const std::span<Block* const> run = all.first(length);
   std::vector<Slot*> slots(length, nullptr);
   std::vector<Tier> from;
@@ -126,8 +127,10 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
     hold(*slot);
     to_load.push_back(slot);
   }
-  for (std::size_t i = had; i < length; ++i)
+  for (std::size_t i = had; i < length; ++i) {
+    miss_notes_.note(run[i]->key, MissReason::no_room);
     if (slots[i]) unhold(*slots[i]);
+  }
 
   std::vector<Slot*> to_check;
   for (std::size_t i = 0; i < had; ++i) {

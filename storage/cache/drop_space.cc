@@ -64,6 +64,7 @@ void TieredCache::Impl::continue_drops() {
 }
 
 void TieredCache::Impl::strip(Block& block) {
+  miss_notes_.note(block.key, MissReason::dropped);
   Slot* const slots[] = {block.device, block.host};
   if (block.in_redis() && !is_fetching(block)) {
     if (!block.occupies_local()) return set_redis(block, RedisCopy::none);  // the end of the block

@@ -93,6 +93,8 @@ Block* TieredCache::Impl::fair_victim(Tier tier, std::uint64_t capacity_bytes,
 
 void TieredCache::Impl::evict(Block& block, Tier tier) {
   ++counters(tier).evictions;
+  const int copies = block.in_device() + block.in_host() + block.on_disk();
+  if (copies == 1) miss_notes_.note(block.key, MissReason::evicted);
   if (reuse_) reuse_->set_capacity(tier, counters(tier).blocks, catalog_.index().size());
   if (tier == Tier::disk) {
     // Gone from the disk as the least used of all there: not to be written again at once.

@@ -1,7 +1,7 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
 // roles in a file each: match.cc, leases.cc, pins.cc, acquire.cc, single_flight.cc, load.cc,
 // seal.cc, evict.cc, evict_prefix.cc, write_behind.cc, demote.cc, remote_lookup.cc, remote_load.cc,
-// remote_write.cc, recover.cc, drain.cc, report.cc, completions.cc, invariants.cc.
+// remote_write.cc, recover.cc, drain.cc, report.cc, prefixes.cc, completions.cc, invariants.cc.
 #pragma once
 
 #include <array>
@@ -21,6 +21,7 @@
 #include "storage/cache/arena_tier.h"
 #include "storage/cache/flights.h"
 #include "storage/cache/load_rate.h"
+#include "storage/cache/miss_notes.h"
 #include "storage/cache/pin_table.h"
 #include "storage/cache/recent_keys.h"
 #include "storage/cache/tenants.h"
@@ -160,10 +161,18 @@ class TieredCache::Impl {
   void drain(std::function<void()> done);
   std::size_t drain_blocks_left() const;
 
+  void set_quotas(const std::vector<TenantQuota>& quotas) { tenants_.set_quotas(quotas); }
+
   // report.cc
   CacheStats stats() const;
   BlockPage list(const BlockKey& from, std::size_t limit) const;
   std::optional<BlockDetails> inspect(const BlockKey& key) const;
+
+  // prefixes.cc
+  std::optional<BlockKey> find_tails(const BlockKey& from, std::size_t looks, std::size_t limit,
+                                     std::vector<PrefixTail>& latest) const;
+  std::vector<PrefixRun> prefix_runs(std::span<const PrefixTail> tails,
+                                     std::size_t max_blocks) const;
 
   // invariants.cc
   Status check_invariants() const;
@@ -508,6 +517,8 @@ class TieredCache::Impl {
   std::vector<Tier> tiers_here_;  // of this host
   std::array<TierStats, tier_count> counters_{};
   std::uint64_t declined_loads_ = 0, awaited_blocks_ = 0, expired_waits_ = 0;
+  MissNotes miss_notes_;
+  std::array<std::uint64_t, miss_reasons> misses_by_reason_{};
   std::uint64_t recency_ = 0;
 
   std::unordered_map<SessionId, Session> sessions_;

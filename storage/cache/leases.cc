@@ -92,6 +92,10 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
       if (!block || !block->has(tier)) ++counters(tier).misses;
     if (remote_ && !(block && block->in_redis())) ++counters(Tier::redis).misses;
     if (!block && reuse_) unknown.push_back(key);
+    MissReason reason = MissReason::behind;
+    if (!block || !block->present())
+      reason = flights_.others_compute(key, session) ? MissReason::pending : MissReason::unseen;
+    ++misses_by_reason_[static_cast<std::size_t>(miss_notes_.take(key, reason))];
   }
   if (reuse_) reuse_->miss(unknown, request_of(lease));
   for (std::size_t i = 0; i < keys.size() + unnamed; ++i) {

@@ -63,6 +63,7 @@ void TieredCache::Impl::finish_load(const Operation& operation, const Status& st
       if (source->block) quarantine(*source);
     } else if (!good) {
       ++counters(Tier::host).failures;
+      miss_notes_.note(block.key, MissReason::failed);
     }
     end_use(*source);
   } else {
@@ -73,6 +74,8 @@ void TieredCache::Impl::finish_load(const Operation& operation, const Status& st
       copy_lost = status.code() == StatusCode::corruption || status.code() == StatusCode::not_found;
       ++(status.code() == StatusCode::corruption ? counters(Tier::disk).corruptions
                                                  : counters(Tier::disk).failures);
+      miss_notes_.note(block.key, status.code() == StatusCode::corruption ? MissReason::corrupt
+                                                                          : MissReason::failed);
       // `slot` still belongs to the block, so this does not remove it.
       if (copy_lost) set_disk(block, DiskCopy::none, 0);
       block.disk_unreadable = !copy_lost;

@@ -67,6 +67,10 @@ void TieredCache::Impl::finish_fetch(const Operation& operation,
     // That it is gone is no failure: it is how such a tier works.
     if (code != StatusCode::corruption && code != StatusCode::not_found)
       ++counters(Tier::redis).failures;
+    if (block)
+      miss_notes_.note(block->key, code == StatusCode::corruption  ? MissReason::corrupt
+                                   : code == StatusCode::not_found ? MissReason::evicted
+                                                                   : MissReason::failed);
     // It has a slot here, so this does not remove it.
     if (block && block->in_redis()) set_redis(*block, RedisCopy::none);
   }
@@ -121,6 +125,7 @@ void TieredCache::Impl::cut_late_loads() {
           slot.block->kept())
         continue;
       ++cut_loads_;
+      miss_notes_.note(slot.block->key, MissReason::late);
       truncate(id, i);
       break;
     }

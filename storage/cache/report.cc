@@ -51,6 +51,7 @@ CacheStats TieredCache::Impl::stats() const {
   stats.known_blocks = memory.blocks;
   stats.catalog_bytes = memory.block_bytes;
   stats.catalog_token_bytes = memory.token_bytes;
+  stats.misses_by_reason = misses_by_reason_;
   stats.declined_loads = declined_loads_;
   stats.waiting_acquires = flights_.waiting();
   stats.awaited_blocks = awaited_blocks_;

@@ -167,6 +167,7 @@ void TieredCache::Impl::settle(Block& block, bool was_hole) {
 
 void TieredCache::Impl::quarantine(Slot& slot) {
   ++counters(slot.tier).corruptions;
+  miss_notes_.note(slot.block->key, MissReason::corrupt);
   detach(slot);
   slot.state = SlotState::quarantined;
   quarantined_.insert(&slot);

@@ -15,6 +15,13 @@ Tenants::Tenants(const std::vector<TenantQuota>& quotas) : tenants_(1) {
   }
 }
 
+void Tenants::set_quotas(const std::vector<TenantQuota>& quotas) {
+  for (Tenant& tenant : tenants_) {
+    const auto given = std::ranges::find(quotas, tenant.quota.name, &TenantQuota::name);
+    tenant.quota.bytes = given == quotas.end() ? TenantQuota().bytes : given->bytes;
+  }
+}
+
 TenantId Tenants::id_of(const std::string& name) const {
   for (std::size_t id = 1; id < tenants_.size(); ++id)
     if (tenants_[id].quota.name == name) return static_cast<TenantId>(id);

@@ -26,6 +26,9 @@ class Tenants {
   TenantId id_of(const std::string& name) const;
   const std::string& name(TenantId id) const { return tenants_[id].quota.name; }
 
+  // The quotas of those who are known by name, from now on; who is not among `quotas` has none.
+  void set_quotas(const std::vector<TenantQuota>& quotas);
+
   void add(TenantId id, Tier tier, std::int64_t bytes) {
     tenants_[id].used[static_cast<std::size_t>(tier)] += static_cast<std::uint64_t>(bytes);
   }

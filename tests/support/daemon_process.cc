@@ -32,6 +32,7 @@ Status DaemonProcess::start(std::chrono::seconds limit) {
                                         "--socket", socket_path(),
                                         // One port for all daemons of a machine is one too few.
                                         "--set", "http.listen=off"};
+  if (!options_.config.empty()) arguments.insert(arguments.end(), {"--config", options_.config});
   for (const std::string& setting : options_.settings) {
     arguments.push_back("--set");
     arguments.push_back(setting);

@@ -19,6 +19,7 @@ struct DaemonOptions {
   std::string directory;                                // for data/ and terraced.sock; exists
   std::vector<std::string> settings;                    // each passed on as --set
   std::map<std::string, std::string> environment = {};  // in addition to the test's own
+  std::string config = "";                              // a file, passed on as --config
 };
 
 // Killed, if it still runs, when destroyed, or when the thread that started it ends. Not
