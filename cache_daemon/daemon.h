@@ -34,6 +34,9 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   // `manager` is told how far it is.
   kj::Promise<bool> drain(const ServiceManager& manager);
 
+  // Since drain() was called.
+  bool draining() const { return context_.draining; }
+
   // Takes over the tenants' quotas of `config`, as far as the cache knows them by name.
   void set_quotas(const config::DaemonConfig& config) {
     engines_->cache->set_quotas(tenant_quotas(config));

@@ -91,9 +91,11 @@ class Housekeeping final : private kj::TaskSet::ErrorHandler {
  private:
   kj::Promise<void> reload_forever() {
     return io_.unixEventPort.onSignal(SIGHUP).then([this](siginfo_t&&) {
-      manager_.reloading();
-      reload();
-      manager_.ready();
+      if (!daemon_.draining()) {
+        manager_.reloading();
+        reload();
+        manager_.ready();
+      }
       return reload_forever();
     });
   }

@@ -18,7 +18,7 @@ std::string tenant_of(const std::string& key) {
 }
 
 bool may_change(const std::string& key, const DaemonConfig& running) {
-  if (key == "log.level" || key == "drain_deadline_s") return true;
+  if (key == "log.level" || key == "log.slow_ms" || key == "drain_deadline_s") return true;
   const std::string tenant = tenant_of(key);
   return !tenant.empty() &&
          std::ranges::find(running.tenants, tenant, &TenantOptions::name) != running.tenants.end();
@@ -50,6 +50,7 @@ Reload take_over(Options& running, const Options& wanted) {
     if (set != wanted.settings.end()) running.settings.push_back(*set);
   }
   running.config.log.level = wanted.config.log.level;
+  running.config.log.slow = wanted.config.log.slow;
   running.config.drain_deadline = wanted.config.drain_deadline;
   for (TenantOptions& tenant : running.config.tenants) {
     const auto set = std::ranges::find(wanted.config.tenants, tenant.name, &TenantOptions::name);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cache_daemon/limits.h"
+#include "cache_daemon/log.h"
 #include "core/clock.h"
 #include "protocol/packed.h"
 
@@ -36,6 +37,8 @@ std::int64_t redis_deadline_ns(std::uint32_t budget_ms, std::chrono::millisecond
   const auto limit_ns = static_cast<double>(std::chrono::nanoseconds(limit).count());
   return SystemClock().monotonic_ns() + static_cast<std::int64_t>(std::min(budget_ns, limit_ns));
 }
+
+double milliseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 capnp::Data::Reader pack_slots(std::span<const storage::SlotOffset> slots) { return pack(slots); }
 
@@ -70,14 +73,33 @@ kj::Promise<void> SpaceServer::match(MatchContext call) {
       *tell = [fulfiller] { (*fulfiller)->fulfill(); };
       context_.deadlines.look();
       return answered.promise.then([this, call, keys, tokens, timer = kj::mv(timer)]() mutable {
+        const std::int64_t redis_ns = timer.elapsed().count();
         answer_match(call, context_.cache.match(space_, keys, tokens));
+        tell_slow_match(timer, keys.size(), redis_ns);
         timer.answered();
       });
     }
   }
   answer_match(call, found);
+  tell_slow_match(timer, keys.size(), 0);
   timer.answered();
   return kj::READY_NOW;
+}
+
+bool SpaceServer::is_slow(const CallTimer& timer) const {
+  const std::chrono::milliseconds slow = context_.config.log.slow;
+  return slow.count() > 0 && timer.elapsed() >= slow;
+}
+
+void SpaceServer::tell_slow_match(const CallTimer& timer, std::size_t keys,
+                                  std::int64_t redis_ns) const {
+  if (!is_slow(timer)) return;
+  log_event(config::LogLevel::warning, "slow match",
+            {{"session", session_->id()},
+             {"client", session_->client_name()},
+             {"keys", std::uint64_t{keys}},
+             {"ms", milliseconds(timer.elapsed().count())},
+             {"redis_ms", milliseconds(redis_ns)}});
 }
 
 void SpaceServer::answer_match(MatchContext& call, const storage::MatchResult& found) {
@@ -106,21 +128,38 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
   options.remote_deadline_ns =
       redis_deadline_ns(params.getBudgetMs(), context_.config.request_budget,
                         context_.config.redis.load_timeout, load_budget_part);
+  if (context_.config.log.slow.count() > 0)
+    options.times = std::make_shared<storage::AcquireTimes>();
   auto acquired =
       session_->acquire(params.getLease(), space_, read_keys(params.getKeys()), options);
   context_.deadlines.look();
-  return acquired.then(
-      [call, timer = kj::mv(timer)](std::vector<storage::AcquiredBlock> blocks) mutable {
-        auto results = call.getResults();
-        auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
-        auto tiers = results.initTiers(blocks.size());
-        for (std::size_t i = 0; i < blocks.size(); ++i) {
-          std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
-                      sizeof(storage::SlotOffset));
-          tiers[i] = static_cast<kj::byte>(blocks[i].from);
-        }
-        timer.answered();
-      });
+  return acquired.then([this, call, timer = kj::mv(timer),
+                        times = options.times](std::vector<storage::AcquiredBlock> blocks) mutable {
+    auto results = call.getResults();
+    auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
+    auto tiers = results.initTiers(blocks.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
+                  sizeof(storage::SlotOffset));
+      tiers[i] = static_cast<kj::byte>(blocks[i].from);
+    }
+    if (times && is_slow(timer)) {
+      const auto asked = call.getParams();
+      log_event(config::LogLevel::warning, "slow acquire",
+                {{"session", session_->id()},
+                 {"client", session_->client_name()},
+                 {"lease", asked.getLease()},
+                 {"keys", std::uint64_t{asked.getKeys().size() / sizeof(BlockKey)}},
+                 {"blocks", std::uint64_t{blocks.size()}},
+                 {"ms", milliseconds(timer.elapsed().count())},
+                 {"host_ms", milliseconds(times->host_ns)},
+                 {"disk_ms", milliseconds(times->disk_ns)},
+                 {"redis_ms", milliseconds(times->redis_ns)},
+                 {"check_ms", milliseconds(times->check_ns)},
+                 {"others_ms", milliseconds(times->others_ns)}});
+    }
+    timer.answered();
+  });
 }
 
 kj::Promise<void> SpaceServer::reserve(ReserveContext call) {

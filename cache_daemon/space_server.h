@@ -22,6 +22,9 @@ class SpaceServer final : public protocol::Space::Server {
  private:
   // The keys of a call, within its limit.
   std::span<const BlockKey> read_keys(capnp::Data::Reader data) const;
+  // Whether the log is to have a line about it.
+  bool is_slow(const CallTimer& timer) const;
+  void tell_slow_match(const CallTimer& timer, std::size_t keys, std::int64_t redis_ns) const;
   static void answer_match(MatchContext& call, const storage::MatchResult& found);
 
   Context& context_;

@@ -20,6 +20,7 @@ constexpr std::uint64_t min_slab_bytes = 64 * kib;
 constexpr std::uint64_t max_slab_bytes = 1 * gib;
 constexpr std::int64_t max_request_budget_ms = 60'000;
 constexpr std::int64_t max_drain_deadline_s = 3600;
+constexpr std::int64_t max_slow_ms = 3600 * 1000;
 constexpr std::int64_t max_redis_timeout_ms = 600'000;
 constexpr std::int64_t max_redis_ttl_s = 10ll * 366 * 24 * 3600;
 constexpr unsigned max_redis_database = 1u << 16;
@@ -219,6 +220,9 @@ void read_log(OptionReader& options, LogOptions& log) {
                   {"warning", LogLevel::warning},
                   {"error", LogLevel::error}});
   options.choice("log.format", log.format, {{"text", LogFormat::text}, {"json", LogFormat::json}});
+  std::int64_t slow_ms = log.slow.count();
+  options.integer("log.slow_ms", slow_ms, std::int64_t{0}, max_slow_ms);
+  log.slow = std::chrono::milliseconds(slow_ms);
 }
 
 }  // namespace

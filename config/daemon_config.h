@@ -133,6 +133,8 @@ struct HttpOptions {
 struct LogOptions {
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::text;
+  // A match or an acquire that takes longer is a line of the log; 0: none is.
+  std::chrono::milliseconds slow{0};
 };
 
 struct DaemonConfig {

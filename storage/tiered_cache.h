@@ -97,6 +97,16 @@ struct MatchResult {
   std::uint64_t load_ns = 0;         // estimated time to bring the leading run into the device tier
 };
 
+// What an acquire waited for: how long after its beginning the last of each kind was over; 0: it
+// waited for none. They go on at the same time.
+struct AcquireTimes {
+  std::int64_t host_ns = 0;    // copies from the host tier
+  std::int64_t disk_ns = 0;    // reads
+  std::int64_t redis_ns = 0;   // likewise
+  std::int64_t check_ns = 0;   // verification of what another session sealed
+  std::int64_t others_ns = 0;  // blocks that other sessions computed
+};
+
 struct AcquireOptions {
   // How fast the worker computes tokens; 0 if unknown. Blocks that would load slower than that are
   // left out.
@@ -111,6 +121,8 @@ struct AcquireOptions {
   // Until when loads from Redis are waited for, on the clock's monotonic time: the run ends before
   // the first that has not come by then. 0: a second.
   std::int64_t remote_deadline_ns = 0;
+  // Filled, if there is one, until the answer comes.
+  std::shared_ptr<AcquireTimes> times = nullptr;
 };
 
 struct AcquiredBlock {

@@ -77,6 +77,8 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
                                     ? options.remote_deadline_ns
                                     : clock_.monotonic_ns() + default_remote_load_ns;
   acquisition.done = std::move(done);
+  acquisition.times = options.times;
+  acquisition.started_ns = clock_.monotonic_ns();
   lease_of(session, lease_id).acquisitions.push_back(id);
   const bool all_there = run.size() == keys.size();
   const bool extended = extend(id, run, all_there ? options.partial_tokens : 0);
@@ -167,6 +169,14 @@ void TieredCache::Impl::resolve_waiters(Slot& slot, bool ready) {
       --acquisition.waiting;
       if (acquisition.finished()) finished_.push_back(waiter.acquisition);
     }
+  }
+}
+
+void TieredCache::Impl::note_wait(const Slot& slot, std::int64_t AcquireTimes::*part) {
+  for (const SlotWaiter& waiter : slot.waiters) {
+    const auto found = acquisitions_.find(waiter.acquisition);
+    if (found == acquisitions_.end() || !found->second.times) continue;
+    found->second.times.get()->*part = clock_.monotonic_ns() - found->second.started_ns;
   }
 }
 

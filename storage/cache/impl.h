@@ -230,6 +230,8 @@ class TieredCache::Impl {
     std::int64_t remote_limit_ns = 0;  // for loads from Redis
     double prefill_tokens_per_second = 0;
     AcquireCallback done;
+    std::shared_ptr<AcquireTimes> times;  // if somebody wants to know
+    std::int64_t started_ns = 0;
 
     bool finished() const { return waiting == 0 && !awaits; }
   };
@@ -352,6 +354,8 @@ class TieredCache::Impl {
   bool extend(std::uint64_t id, std::span<Block* const> run, std::uint32_t partial_tokens);
   bool needs_check(const Slot& slot, SessionId session) const;
   void resolve_waiters(Slot& slot, bool ready);
+  // This much of what those who wait for the slot wait for is over.
+  void note_wait(const Slot& slot, std::int64_t AcquireTimes::*part);
   void truncate(std::uint64_t id, std::size_t length);
   void deliver_finished();
 

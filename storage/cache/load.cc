@@ -53,6 +53,7 @@ void TieredCache::Impl::finish_load(const Operation& operation, const Status& st
   const Tier tier = source ? Tier::host : Tier::disk;
   const std::int64_t now_ns = clock_.monotonic_ns();
   const std::uint64_t loaded = status.ok() ? bytes_of(slot).size() : 0;
+  note_wait(slot, source ? &AcquireTimes::host_ns : &AcquireTimes::disk_ns);
   bool copy_lost = false;
   bool good = status.ok();
   if (source) {
@@ -121,6 +122,7 @@ void TieredCache::Impl::finish_check(const Operation& operation, const Status& s
                                      std::uint64_t checksum) {
   Slot& slot = *operation.slot;
   slot.verifying = false;
+  note_wait(slot, &AcquireTimes::check_ns);
   const bool good = status.ok() && checksum == slot.checksum && slot.block;
   if (good) slot.verified = true;
   resolve_waiters(slot, good);

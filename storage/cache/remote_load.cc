@@ -57,6 +57,7 @@ void TieredCache::Impl::finish_fetch(const Operation& operation,
   const bool good = code == StatusCode::ok;
   redis_rate_.finished(clock_.monotonic_ns(), good ? bytes_of(to).size() : 0);
   --fetches_in_flight_;
+  note_wait(device ? *device : to, &AcquireTimes::redis_ns);
   if (good) {
     to.checksum = completion.payload_checksum;
     to.verified = true;

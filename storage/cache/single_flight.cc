@@ -38,6 +38,8 @@ void TieredCache::Impl::await_next(std::uint64_t id, Acquisition& acquisition) {
 
 void TieredCache::Impl::stop_awaiting(std::uint64_t id, Acquisition& acquisition) {
   if (!std::exchange(acquisition.awaits, false)) return;
+  if (acquisition.times)
+    acquisition.times->others_ns = clock_.monotonic_ns() - acquisition.started_ns;
   flights_.stop_waiting(id, acquisition.awaited[acquisition.next_awaited],
                         acquisition.wait_limit_ns);
 }

@@ -19,12 +19,13 @@ using Keys = std::vector<std::string>;
 TEST(Reload, TakesOverWhatMayChange) {
   Options running = options({"tenants.research.device=4MiB", "tenants.research.disk=8MiB"});
   const Options wanted = options(
-      {"log.level=debug", "drain_deadline_s=7", "tenants.research.device=1MiB"});
+      {"log.level=debug", "log.slow_ms=50", "drain_deadline_s=7", "tenants.research.device=1MiB"});
   const Reload reload = take_over(running, wanted);
-  EXPECT_EQ(reload.applied, (Keys{"drain_deadline_s", "log.level",
+  EXPECT_EQ(reload.applied, (Keys{"drain_deadline_s", "log.level", "log.slow_ms",
                                   "tenants.research.device", "tenants.research.disk"}));
   EXPECT_EQ(reload.at_next_start, Keys());
   EXPECT_EQ(running.config.log.level, config::LogLevel::debug);
+  EXPECT_EQ(running.config.log.slow.count(), 50);
   EXPECT_EQ(running.config.drain_deadline.count(), 7);
   EXPECT_EQ(running.config.tenants[0].device_bytes, 1u << 20);
   EXPECT_EQ(running.config.tenants[0].disk_bytes, std::nullopt);

@@ -115,6 +115,7 @@ TEST(DaemonConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->limits.max_message_bytes, defaults.limits.max_message_bytes);
   EXPECT_EQ(example->log.level, defaults.log.level);
   EXPECT_EQ(example->log.format, defaults.log.format);
+  EXPECT_EQ(example->log.slow, defaults.log.slow);
   EXPECT_EQ(example->http.listen->host, defaults.http.listen->host);
   EXPECT_EQ(example->http.listen->port, defaults.http.listen->port);
   EXPECT_EQ(example->http.allow_remote, defaults.http.allow_remote);
