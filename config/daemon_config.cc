@@ -212,6 +212,20 @@ void read_http(OptionReader& options, HttpOptions& http) {
                                        "address unless http.allow_remote = true");
 }
 
+void read_models(OptionReader& options, std::vector<ModelOptions>& models) {
+  for (const std::string& name : options.names_in("models")) {
+    ModelOptions& model = models.emplace_back();
+    model.name = model.label = name;
+    options.text("models." + name + ".label", model.label);
+    options.text("models." + name + ".file", model.file);
+    if (model.file.empty())
+      options.problem("models." + name + ".file", "found nothing, expected a GGUF file");
+  }
+  if (models.size() > max_models)
+    options.problem("models", "found " + std::to_string(models.size()) +
+                                  " models, expected at most " + std::to_string(max_models));
+}
+
 void read_log(OptionReader& options, LogOptions& log) {
   options.choice("log.level", log.level,
                  {{"trace", LogLevel::trace},
@@ -253,6 +267,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   read_tenants(options, config.tenants);
   read_limits(options, config.limits);
   read_http(options, config.http);
+  read_models(options, config.models);
   read_log(options, config.log);
 
   if (Status status = options.finish(); !status.ok()) return error(status);

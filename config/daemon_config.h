@@ -130,6 +130,14 @@ struct HttpOptions {
   bool allow_remote = false;
 };
 
+// Whose tokens are shown as text.
+struct ModelOptions {
+  std::string name;   // in the configuration
+  std::string label;  // as workers call it: the label of their spaces
+  std::string file;   // GGUF
+};
+constexpr std::size_t max_models = 32;
+
 struct LogOptions {
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::text;
@@ -152,6 +160,7 @@ struct DaemonConfig {
   EvictionOptions eviction;
   DaemonLimits limits;
   HttpOptions http;
+  std::vector<ModelOptions> models;
   LogOptions log;
 };
 

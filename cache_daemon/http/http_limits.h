@@ -19,6 +19,7 @@ constexpr std::chrono::seconds http_idle_timeout{30};
 constexpr std::size_t max_shown_prefixes = 64;
 constexpr std::size_t max_shown_blocks = 4096;
 constexpr std::size_t max_shown_tokens = 32;
+constexpr std::size_t max_shown_text_bytes = 1024;  // of these
 // Blocks looked at for them in one turn, which takes a small part of 1 ms.
 constexpr std::size_t prefix_looks_per_turn = 1024;
 // Who asks again within this time gets the same.

@@ -40,16 +40,18 @@ kj::Promise<void> PrefixBoard::scan_on() {
   return kj::READY_NOW;
 }
 
-std::string PrefixBoard::make_json() const {
+std::string PrefixBoard::make_json() {
   std::vector<storage::PrefixTail> tails = latest_;
   std::ranges::sort(tails, std::greater(), &storage::PrefixTail::recency);
   ordered_json runs = ordered_json::array();
   for (const storage::PrefixRun& run : context_.cache.prefix_runs(tails, max_shown_blocks)) {
     ordered_json one;
+    const SpaceDescriptor* const space = context_.cache.space(run.space_id);
+    const auto tokens = std::span(run.tokens).first(std::min(run.tokens.size(), max_shown_tokens));
     one["parent"] = run.parent ? ordered_json(*run.parent) : ordered_json();
     if (!run.parent) {
       one["space"] = run.space.hex();
-      if (const SpaceDescriptor* space = context_.cache.space(run.space_id)) {
+      if (space) {
         one["label"] = space->label;
         one["tenant"] = space->tenant;
         one["block_tokens"] = space->block_tokens;
@@ -65,9 +67,9 @@ std::string PrefixBoard::make_json() const {
     one["pinned"] = run.pinned;
     for (const Tier tier : all_tiers)
       one["tiers"][to_string(tier)] = run.blocks_in[static_cast<std::size_t>(tier)];
-    one["tokens"] = std::vector<Token>(
-        run.tokens.begin(), run.tokens.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                     run.tokens.size(), max_shown_tokens)));
+    one["tokens"] = tokens;
+    if (space)
+      if (auto text = texts_.text(space->label, tokens)) one["text"] = std::move(*text);
     runs.push_back(std::move(one));
   }
   return ordered_json{{"runs", std::move(runs)}}.dump(-1, ' ', false,

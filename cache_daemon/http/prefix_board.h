@@ -10,22 +10,24 @@
 #include <vector>
 
 #include "cache_daemon/context.h"
+#include "cache_daemon/http/token_text.h"
 
 namespace terrace::daemon {
 
 class PrefixBoard {
  public:
-  // `context` must outlive this.
-  explicit PrefixBoard(const Context& context) : context_(context) {}
+  // Both must outlive this.
+  PrefixBoard(const Context& context, TokenText& texts) : context_(context), texts_(texts) {}
 
   // A JSON object; docs/metrics.md lists its fields.
   kj::Promise<std::string> json();
 
  private:
   kj::Promise<void> scan_on();
-  std::string make_json() const;
+  std::string make_json();
 
   const Context& context_;
+  TokenText& texts_;
   bool scanning_ = false;
   kj::Maybe<kj::ForkedPromise<void>> scan_;
   BlockKey cursor_;

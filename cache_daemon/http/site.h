@@ -13,7 +13,8 @@ namespace terrace::daemon {
 class Site {
  public:
   // `context` must outlive this.
-  explicit Site(const Context& context) : context_(context), prefixes_(context) {}
+  explicit Site(const Context& context)
+      : context_(context), texts_(context.config.models), prefixes_(context, texts_) {}
 
   // Never fails: a path that means nothing is a 404.
   kj::Promise<HttpAnswer> answer(kj::StringPtr path);
@@ -25,6 +26,7 @@ class Site {
   HttpAnswer ready() const;
 
   const Context& context_;
+  TokenText texts_;
   PrefixBoard prefixes_;
   History history_;
 };

@@ -1,12 +1,16 @@
 // The page, in a real browser that has no display.
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "core/checksum.h"
+#include "inference/gguf/gguf_file.h"
+#include "inference/tokenizer/tokenizer.h"
 #include "protocol/packed.h"
 #include "tests/cache_daemon/protocol_fixture.h"
 #include "tests/support/http_client.h"
 #include "tests/support/process.h"
+#include "tests/support/tiny_model.h"
 
 namespace terrace::daemon {
 namespace {
@@ -29,13 +33,13 @@ class PageTest : public ProtocolFixture {
   }
 
   // Two blocks of a prefix, under a label that is not meant well; the first is pinned.
-  void fill() {
+  void fill(const std::string& label = "<img src=x id=injected>", Token first_token = 4000) {
     SpaceDescriptor descriptor;
     descriptor.numerics_id = "test";
     descriptor.kv_dtype = "bf16";
     descriptor.layout_id = "cpu-tile32";
     descriptor.block_bytes = block_bytes;
-    descriptor.label = "<img src=x id=injected>";
+    descriptor.label = label;
     auto session = open_session(*worker_);
     auto opening = session.openSpaceRequest();
     protocol::write_descriptor(descriptor, opening.initDescriptor());
@@ -54,7 +58,7 @@ class PageTest : public ProtocolFixture {
     for (std::size_t i = 0; i < 2; ++i) {
       std::vector<Token> tokens(descriptor.block_tokens);
       for (std::size_t t = 0; t < tokens.size(); ++t)
-        tokens[t] = static_cast<Token>(4000 + 1000 * i + t);
+        tokens[t] = first_token + static_cast<Token>(32 * i + t);
       auto sealing = space.sealRequest();
       sealing.setLease(1);
       auto block = sealing.initBlocks(1)[0];
@@ -127,6 +131,32 @@ TEST_F(PageTest, ListsPrefixesAndPins) {
   const auto history = nlohmann::json::parse(http_get(port_, "/api/history").body).at("samples");
   ASSERT_GE(history.size(), 1u);
   EXPECT_EQ(history[0].at("hits"), 0);
+}
+
+TEST_F(PageTest, ShowsTextWhereItKnowsTheModel) {
+  const std::string model = directory_.file("tiny.gguf");
+  ASSERT_TRUE(test_support::write_tiny_model({}, model).ok());
+  start({"models.tiny.file=\"" + model + "\"", "models.tiny.label=\"Tiny 1M\"",
+         "models.gone.file=\"" + directory_.file("absent.gguf") + "\""});
+  worker_ = connect();
+  fill("Tiny 1M", 40);
+  const auto file = gguf::File::open(model);
+  const auto tokenizer = tokenizer::Tokenizer::load(**file);
+  std::vector<Token> tokens(32);
+  std::iota(tokens.begin(), tokens.end(), 40);
+  const std::string expected =
+      nlohmann::json::parse(nlohmann::json((*tokenizer)->decode(tokens, true))
+                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+          .get<std::string>();
+  ASSERT_FALSE(expected.empty());
+  // The file is read while the daemon serves already.
+  EXPECT_TRUE(test_support::wait_until([&] {
+    const auto runs = nlohmann::json::parse(http_get(port_, "/api/prefixes").body).at("runs");
+    return !runs.empty() && runs[0].value("text", "") == expected;
+  })) << expected
+      << http_get(port_, "/api/prefixes").body;
+  EXPECT_NE(daemon_->log().find("models.gone: its tokens are shown as numbers: "),
+            std::string::npos);
 }
 
 TEST_F(PageTest, ShowsItAllInABrowser) {

@@ -491,6 +491,17 @@ TEST(DaemonConfig, ShowsEveryOptionOfTheExample) {
   EXPECT_GE(keys, 30u);
 }
 
+TEST(DaemonConfig, ModelsHaveALabelAndAFile) {
+  const auto config =
+      load_with({"models.a.file=/m/a.gguf", "models.b.file=/m/b.gguf", "models.b.label=The B"});
+  ASSERT_TRUE(config) << config.error().to_string();
+  ASSERT_EQ(config->models.size(), 2u);
+  EXPECT_EQ(config->models[0].label, "a");
+  EXPECT_EQ(config->models[0].file, "/m/a.gguf");
+  EXPECT_EQ(config->models[1].label, "The B");
+  EXPECT_THAT(message_with({"models.a.label=x"}), HasSubstr("expected a GGUF file"));
+}
+
 TEST(DaemonConfig, HttpIsForThisMachineUnlessItIsSaidOtherwise) {
   EXPECT_FALSE(load_with({"http.listen=off"})->http.listen);
   EXPECT_FALSE(load_with({"http.listen=\"\""})->http.listen);

@@ -198,7 +198,7 @@ function show_run(runs, children, index) {
   if (run.holders > 0)
     line.append(element("span", {class: "quiet",
                                  text: `${run.holders} lease${run.holders === 1 ? "" : "s"}`}));
-  line.append(element("span", {class: "tokens", title: `key ${run.first}`,
+  line.append(element("span", {class: "tokens", title: `key ${run.first}, tokens ${run.tokens.join(" ")}`,
                                text: run.text || run.tokens.join(" ")}));
   if (children[index].length === 0) return element("li", {}, line);
   const more = element("details", {}, element("summary", {}, line),
