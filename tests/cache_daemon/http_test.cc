@@ -20,22 +20,11 @@ using test_support::send_all;
 
 class HttpTest : public ProtocolFixture {
  protected:
-  void start(std::vector<std::string> settings = {}) {
-    settings.insert(settings.begin(), "http.listen=\"127.0.0.1:0\"");
-    start_daemon(std::move(settings));
-    ASSERT_TRUE(test_support::wait_until([&] {
-      port_ = test_support::http_port_of_log(daemon_->log());
-      return port_ != 0;
-    })) << daemon_->log();
-  }
-
   int status(const std::string& path) const { return http_get(port_, path).status; }
-
-  std::uint16_t port_ = 0;
 };
 
 TEST_F(HttpTest, AnswersWhatItHasAndNothingElse) {
-  start();
+  start_with_http();
   EXPECT_EQ(http_get(port_, "/healthz").body, "ok\n");
   EXPECT_EQ(status("/readyz"), 200);
   EXPECT_EQ(status("/metrics?format=anything"), 200);
@@ -54,7 +43,7 @@ TEST_F(HttpTest, AnswersWhatItHasAndNothingElse) {
 }
 
 TEST_F(HttpTest, EveryAnswerConfinesABrowser) {
-  start();
+  start_with_http();
   for (const char* path : {"/metrics", "/nothing"}) {
     const auto headers = http_get(port_, path).headers;
     EXPECT_NE(headers.at("content-security-policy").find("default-src 'none'"), std::string::npos);
@@ -66,7 +55,7 @@ TEST_F(HttpTest, EveryAnswerConfinesABrowser) {
 }
 
 TEST_F(HttpTest, ServesAnAddressAndNoNameThatLeadsHere) {
-  start();
+  start_with_http();
   const auto status_for = [&](const std::string& host) {
     return http_request(port_, "GET", "/metrics", {"Host: " + host}).status;
   };
@@ -78,7 +67,7 @@ TEST_F(HttpTest, ServesAnAddressAndNoNameThatLeadsHere) {
 }
 
 TEST_F(HttpTest, MetricsAreTheStatsThatOperatorsSee) {
-  start({"tenants.research.device=\"4MiB\""});
+  start_with_http({"tenants.research.device=\"4MiB\""});
   const auto worker = connect();
   auto session = open_session(*worker);
   auto space = open_space(session);
@@ -121,7 +110,7 @@ TEST_F(HttpTest, MetricsAreTheStatsThatOperatorsSee) {
 }
 
 TEST_F(HttpTest, MetricsPassPrometheusOwnLint) {
-  start({"tenants.research.device=\"4MiB\"", "redis.endpoints=\"127.0.0.1:1\""});
+  start_with_http({"tenants.research.device=\"4MiB\"", "redis.endpoints=\"127.0.0.1:1\""});
   const auto checked = test_support::run_process(
       {"/usr/bin/env", "sh", "-c",
        "command -v promtool >/dev/null || exit 77; promtool check metrics"},
@@ -132,7 +121,7 @@ TEST_F(HttpTest, MetricsPassPrometheusOwnLint) {
 }
 
 TEST_F(HttpTest, StatsAreTheOnesOfTheSocket) {
-  start();
+  start_with_http();
   const auto worker = connect();
   auto theirs = nlohmann::json::parse(http_get(port_, "/api/stats").body);
   auto own = stats(*worker);
@@ -168,7 +157,7 @@ TEST_F(HttpTest, APortInUseDelaysItAndNothingElse) {
 
 class HostileHttpTest : public HttpTest {
  protected:
-  void SetUp() override { start(); }
+  void SetUp() override { start_with_http(); }
   // Whoever else is there notices nothing.
   void TearDown() override {
     EXPECT_EQ(status("/readyz"), 200) << daemon_->log();

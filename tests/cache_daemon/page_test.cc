@@ -23,15 +23,6 @@ class PageTest : public ProtocolFixture {
  protected:
   ~PageTest() noexcept override = default;
 
-  void start(std::vector<std::string> settings = {}) {
-    settings.insert(settings.begin(), "http.listen=\"127.0.0.1:0\"");
-    start_daemon(std::move(settings));
-    ASSERT_TRUE(test_support::wait_until([&] {
-      port_ = test_support::http_port_of_log(daemon_->log());
-      return port_ != 0;
-    })) << daemon_->log();
-  }
-
   // Two blocks of a prefix, under a label that is not meant well; the first is pinned.
   void fill(const std::string& label = "<img src=x id=injected>", Token first_token = 4000) {
     SpaceDescriptor descriptor;
@@ -79,14 +70,13 @@ class PageTest : public ProtocolFixture {
   }
 
   test_support::TempDir profile_;
-  std::uint16_t port_ = 0;
   std::unique_ptr<Connection> worker_;
   kj::Maybe<protocol::Session::Client> session_;  // keeps what it sealed leased
   BlockKey first_;
 };
 
 TEST_F(PageTest, IsPartOfTheProgram) {
-  start();
+  start_with_http();
   const auto page = http_get(port_, "/");
   EXPECT_EQ(page.status, 200);
   EXPECT_EQ(page.headers.at("content-type"), "text/html; charset=utf-8");
@@ -104,7 +94,7 @@ TEST_F(PageTest, IsPartOfTheProgram) {
 }
 
 TEST_F(PageTest, ListsPrefixesAndPins) {
-  start();
+  start_with_http();
   worker_ = connect();
   EXPECT_EQ(http_get(port_, "/api/prefixes").body, "{\"runs\":[]}");
   EXPECT_EQ(http_get(port_, "/api/pins").body, "{\"pins\":[],\"total\":0}");
@@ -136,8 +126,8 @@ TEST_F(PageTest, ListsPrefixesAndPins) {
 TEST_F(PageTest, ShowsTextWhereItKnowsTheModel) {
   const std::string model = directory_.file("tiny.gguf");
   ASSERT_TRUE(test_support::write_tiny_model({}, model).ok());
-  start({"models.tiny.file=\"" + model + "\"", "models.tiny.label=\"Tiny 1M\"",
-         "models.gone.file=\"" + directory_.file("absent.gguf") + "\""});
+  start_with_http({"models.tiny.file=\"" + model + "\"", "models.tiny.label=\"Tiny 1M\"",
+                   "models.gone.file=\"" + directory_.file("absent.gguf") + "\""});
   worker_ = connect();
   fill("Tiny 1M", 40);
   const auto file = gguf::File::open(model);
@@ -165,7 +155,7 @@ TEST_F(PageTest, ShowsItAllInABrowser) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "it takes too long under ThreadSanitizer";
 #endif
-  start();
+  start_with_http();
   worker_ = connect();
   fill();
   const auto browser = test_support::run_process(

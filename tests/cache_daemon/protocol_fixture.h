@@ -18,6 +18,8 @@
 #include "protocol/descriptor.h"
 #include "protocol/terrace.capnp.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/http_client.h"
+#include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
 namespace terrace::daemon {
@@ -38,6 +40,7 @@ class ProtocolFixture : public ::testing::Test {
   kj::AsyncIoContext io_ = kj::setupAsyncIo();
   test_support::TempDir directory_;
   std::unique_ptr<test_support::DaemonProcess> daemon_;
+  std::uint16_t port_ = 0;
 
   void start_daemon(std::vector<std::string> settings = {}) {
     settings.insert(settings.begin(),
@@ -46,6 +49,16 @@ class ProtocolFixture : public ::testing::Test {
         std::string(TERRACE_BIN_DIR) + "/terraced", directory_.path(), std::move(settings)});
     const Status status = daemon_->start();
     ASSERT_TRUE(status.ok()) << status.message();
+  }
+
+  // The same with HTTP, on port_.
+  void start_with_http(std::vector<std::string> settings = {}) {
+    settings.insert(settings.begin(), "http.listen=\"127.0.0.1:0\"");
+    start_daemon(std::move(settings));
+    ASSERT_TRUE(test_support::wait_until([&] {
+      port_ = test_support::http_port_of_log(daemon_->log());
+      return port_ != 0;
+    })) << daemon_->log();
   }
 
   std::unique_ptr<Connection> connect() {
