@@ -46,8 +46,7 @@ void enlarge(Profile& profile, Random& random) {
   profile.blocks = random.between(250, 400);
   profile.device_pages = random.between(300, 600);
   profile.disk_bytes = random.between(2000, 3000) * page_bytes;
-  // A host tier that is much smaller than what is to be clean is copied to again and again.
-  profile.host_pages = 0;
+  if (random.chance(0.5)) profile.host_pages = random.between(8, 200);
   if (random.chance(0.7)) profile.disk_write = storage::WritePolicy::on_evict;
   if (random.chance(0.7)) profile.tenants.clear();
   if (random.chance(0.5))

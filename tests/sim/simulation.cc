@@ -290,6 +290,8 @@ void Simulation::run_deadlines() {
   };
   if (!due()) return;
   cache_->run_deadlines();
+  // Who is told may ask for something whose limit is over already: that is told in the next turn.
+  if (due()) cache_->run_deadlines();
   require(!due(), "a wait goes on past its limit");
 }
 
