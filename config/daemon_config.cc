@@ -6,6 +6,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <string_view>
 
 #include "config/option_reader.h"
@@ -22,7 +23,7 @@ constexpr std::int64_t max_request_budget_ms = 60'000;
 constexpr std::int64_t max_drain_deadline_s = 3600;
 constexpr std::int64_t max_slow_ms = 3600 * 1000;
 constexpr std::int64_t max_redis_timeout_ms = 600'000;
-constexpr std::int64_t max_redis_ttl_s = 10ll * 366 * 24 * 3600;
+constexpr std::int64_t max_redis_ttl_s = 366ll * 24 * 3600;
 constexpr unsigned max_redis_database = 1u << 16;
 constexpr unsigned max_redis_connections = 32;
 // More is no password.
@@ -136,6 +137,35 @@ void milliseconds(OptionReader& options, std::string_view key, std::chrono::mill
   std::int64_t ms = field.count();
   options.integer(key, ms, std::int64_t{1}, max_redis_timeout_ms);
   field = std::chrono::milliseconds(ms);
+}
+
+// HOST, HOST:PORT or [ADDRESS]:PORT.
+bool is_endpoint(const std::string& text) {
+  static const std::regex form(R"((\[[0-9A-Fa-f:.%]+\]|[^\[\]:@/\s]+)(:([0-9]{1,5}))?)");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, form)) return false;
+  if (!parts[3].matched) return true;
+  const int port = std::stoi(parts[3].str());
+  return port > 0 && port <= 65535;
+}
+
+// What the options of a Redis tier must be together; where it is off they may be anything.
+void check_redis(OptionReader& options, const RedisOptions& redis) {
+  if (redis.endpoints.empty()) return;
+  // An endpoint is not quoted: people write passwords there.
+  if (!std::ranges::all_of(redis.endpoints, is_endpoint))
+    options.problem("redis.endpoints",
+                    "found what is no host and port, expected such as \"redis.example:6379\"");
+  if (redis.mode == RedisMode::standalone && redis.endpoints.size() > 1)
+    options.problem("redis.endpoints", "found several, expected one: redis.mode is \"standalone\"");
+  if (redis.key_prefix.empty() || redis.key_prefix.find_first_of("{} ") != std::string::npos)
+    options.problem("redis.prefix",
+                    "found no text or a brace or blank in it, expected a short word");
+  if (!redis.user.empty() && redis.password.empty())
+    options.problem("redis.user", "found a user, expected a password beside it");
+  if (redis.tls.certificate_file.empty() != redis.tls.key_file.empty())
+    options.problem("redis.tls.certificate_file",
+                    "found one of certificate and key, expected both or none");
 }
 
 // `password_file` in place of a password: its first line.
@@ -264,6 +294,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
 
   read_tiers(options, config);
   if (Status status = read_redis(options, config.redis); !status.ok()) return error(status);
+  check_redis(options, config.redis);
   read_tenants(options, config.tenants);
   read_limits(options, config.limits);
   read_http(options, config.http);

@@ -514,6 +514,28 @@ TEST(DaemonConfig, HttpIsForThisMachineUnlessItIsSaidOtherwise) {
   EXPECT_THAT(message_with({"http.listen=example.com:80"}), HasSubstr("an address and a port"));
 }
 
+TEST(DaemonConfig, WhatARedisTierCannotBeIsSaidBeforeItIsBuilt) {
+  for (const char* good : {"redis.example", "redis.example:6379", "10.0.0.1:1", "[::1]:65535"})
+    EXPECT_TRUE(load_with({("redis.endpoints='" + std::string(good) + "'").c_str()})) << good;
+  for (const char* bad : {"redis.example:", "redis.example:0", "redis.example:65536", "a:b:6379",
+                          "redis://:hunter2@redis.example", "[::1"}) {
+    const std::string message =
+        message_with({("redis.endpoints='" + std::string(bad) + "'").c_str()});
+    EXPECT_THAT(message, HasSubstr("expected such as \"redis.example:6379\"")) << bad;
+    EXPECT_THAT(message, Not(HasSubstr("hunter2")));
+  }
+  EXPECT_THAT(message_with({"redis.endpoints=['a:1', 'b:1']"}), HasSubstr("expected one"));
+  EXPECT_TRUE(load_with({"redis.endpoints=['a:1', 'b:1']", "redis.mode=cluster"}));
+  EXPECT_THAT(message_with({"redis.endpoints=a:1", "redis.prefix='{x}'"}), HasSubstr("brace"));
+  EXPECT_THAT(message_with({"redis.endpoints=a:1", "redis.user=me"}),
+              HasSubstr("a password beside"));
+  EXPECT_THAT(message_with({"redis.endpoints=a:1", "redis.tls.key_file=k"}),
+              HasSubstr("both or none"));
+  EXPECT_THAT(message_with({"redis.ttl_s=31622401"}), HasSubstr("from 0 to 31622400"));
+  // Nobody minds while it is off.
+  EXPECT_TRUE(load_with({"redis.user=me"}));
+}
+
 TEST(DaemonConfig, OverrideProblemsNameTheFlag) {
   EXPECT_EQ(message_with({"disk.enabled=maybe"}),
             "--set disk.enabled: found the text 'maybe', expected true or false");
