@@ -377,7 +377,7 @@ class TieredCache {
   // until it is released, though nothing finds it any more. Who computes such a block meanwhile
   // seals it anew. `done` is called with how many blocks it were when that is durable, or with the
   // disk's error if that cannot be said; at once with not_found if there is no such block, and with
-  // failed_precondition if a pin holds it.
+  // failed_precondition if a pin holds it, also one that is made meanwhile.
   void evict_prefix(const BlockKey& key, std::function<void(Result<std::uint64_t>)> done);
 
   // Writes what only device and host hold to disk, but for what the write policy declines, the most

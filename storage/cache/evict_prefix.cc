@@ -13,16 +13,19 @@ Block* first_to_go(Block& block) {
   return at;
 }
 
+// A pin of a block holds all that are before it.
+Status pinned() {
+  return Status(StatusCode::failed_precondition,
+                "the block is part of a pinned prefix; unpin that first");
+}
+
 }  // namespace
 
 void TieredCache::Impl::evict_prefix(const BlockKey& key,
                                      std::function<void(Result<std::uint64_t>)> done) {
-  Block* const block = catalog_.find(key);
+  const Block* const block = catalog_.find(key);
   if (!block) return done(error(StatusCode::not_found, "there is no block " + key.hex()));
-  // A pin of a block holds all that are before it.
-  if (block->pin != PinFloor::none)
-    return done(error(StatusCode::failed_precondition,
-                      "the block is part of a pinned prefix; unpin that first"));
+  if (block->pin != PinFloor::none) return done(error(pinned()));
   prefix_evictions_.push_back({key, 0, std::move(done)});
   continue_prefix_evictions();
 }
@@ -34,6 +37,12 @@ void TieredCache::Impl::continue_prefix_evictions() {
   // First which, then away with them: a block that goes takes holes above it along.
   std::vector<BlockKey> keys;
   Block* const root = catalog_.find(eviction.root);
+  if (root && root->pin != PinFloor::none) {  // since it began
+    PrefixEviction ended = std::move(eviction);
+    prefix_evictions_.pop_front();
+    ended.done(error(pinned()));
+    return continue_prefix_evictions();
+  }
   for (Block* at = root ? first_to_go(*root) : nullptr;
        at && keys.size() < max_prefix_evictions_a_turn;) {
     keys.push_back(at->key);

@@ -138,6 +138,27 @@ void Simulation::drop_space() {
   });
 }
 
+// What the disk is told to erase is not promised any more: see Promises.
+void Simulation::evict_prefix() {
+  const auto head = static_cast<NodeId>(random_.pick(universe_.size()));
+  const BlockKey key = universe_.node(head).key;
+  const bool known = cache_->inspect(key).has_value();
+  evicting_.push_back(head);
+  ++tally_.evicted_prefixes;
+  cache_->evict_prefix(key, [this, head, known](const Result<std::uint64_t>& blocks) {
+    const auto under_way = std::ranges::find(evicting_, head);
+    if (under_way == evicting_.end()) return fail("an eviction of a prefix was done twice");
+    evicting_.erase(under_way);
+    const StatusCode code = blocks ? StatusCode::ok : blocks.error().code();
+    if (code == StatusCode::not_found)
+      return require(!known, "a block that is there was not found");
+    if (code == StatusCode::failed_precondition)
+      require(!pins_.empty(), "an eviction was refused for a pin that nobody made");
+    else if (code != StatusCode::ok)
+      require(profile_.faults.lose_blocks(), "an eviction of a prefix failed by itself");
+  });
+}
+
 bool Simulation::any_dropping() const {
   return std::ranges::any_of(dropping_, [](const Dropping& one) { return one.under_way > 0; });
 }
@@ -150,6 +171,7 @@ void Simulation::forget_drops() {
     put_before_drop_[node] = false;
   }
   dropping_.assign(universe_.spaces().size(), {});
+  evicting_.clear();
 }
 
 Simulation::Copies Simulation::copies() {

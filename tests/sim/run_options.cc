@@ -32,6 +32,7 @@ constexpr Counter counters[] = {
     {"pins", &Tally::pins},
     {"drops", &Tally::drops},
     {"lost_indices", &Tally::lost_indices},
+    {"evicted_prefixes", &Tally::evicted_prefixes},
     {"restarts", &Tally::restarts},
     {"drains", &Tally::drains},
     {"crashes", &Tally::crashes},

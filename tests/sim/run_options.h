@@ -57,12 +57,13 @@ enum class Action : std::uint8_t {
   crash,
   pin,
   unpin,
-  drop,  // a space
+  drop,   // a space
+  evict,  // a prefix's tail
 };
-constexpr std::size_t action_count = 15;
+constexpr std::size_t action_count = 16;
 constexpr std::array<std::string_view, action_count> action_names = {
     "match", "acquire", "reserve", "seal",  "release", "leave", "scribble", "misuse",
-    "rot",   "jump",    "restart", "crash", "pin",     "unpin", "drop"};
+    "rot",   "jump",    "restart", "crash", "pin",     "unpin", "drop",     "evict"};
 
 enum class DiskKind : std::uint8_t {
   by_seed,  // any of those below but `store`
@@ -91,6 +92,7 @@ struct Tally {
   std::uint64_t partial_matches = 0;
   std::uint64_t refused_claims = 0, awaited_blocks = 0, expired_waits = 0;  // single flight
   std::uint64_t lost_indices = 0;
+  std::uint64_t evicted_prefixes = 0;
   std::uint64_t pins = 0, drops = 0;
   std::uint64_t restarts = 0, drains = 0, crashes = 0, recovered_blocks = 0;
   std::uint64_t corruptions = 0, failures = 0;  // as the cache counted them

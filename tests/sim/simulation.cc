@@ -167,8 +167,9 @@ void Simulation::end_life(bool crash) {
 
 void Simulation::step() {
   if (device_comes_at_ != 0 && step_ >= device_comes_at_) attach_device();
-  const bool watch_evictions =
-      step_ % eviction_watch_steps == 0 && !profile_.faults.lose_blocks() && !any_dropping();
+  const bool watch_evictions = step_ % eviction_watch_steps == 0 &&
+                               !profile_.faults.lose_blocks() && !any_dropping() &&
+                               evicting_.empty();
   const std::uint64_t lives = tally_.restarts + tally_.crashes;
   const Copies before = watch_evictions ? copies() : Copies{};
   act();
@@ -177,7 +178,8 @@ void Simulation::step() {
   engines();
   dead_.clear();
   const bool same_life = lives == tally_.restarts + tally_.crashes;
-  if (watch_evictions && same_life && !any_dropping() && !failed()) check_evicted(before);
+  if (watch_evictions && same_life && !any_dropping() && evicting_.empty() && !failed())
+    check_evicted(before);
   if (life_ends_at_ != 0 && !failed() && (drained_ || step_ >= life_ends_at_)) {
     tally_.drains += drained_;
     end_life(false);
@@ -240,6 +242,7 @@ void Simulation::act() {
     if (may(Action::unpin)) unpin();
   } else {
     if (may(Action::drop) && !remote_ && random_.chance(0.3)) drop_space();
+    if (may(Action::evict) && random_.chance(0.4)) evict_prefix();
   }
 }
 
@@ -262,7 +265,7 @@ void Simulation::begin_drain() {
       if (all_bytes * (profile_.store ? 2 : 1) >
           stats.tiers[static_cast<std::size_t>(Tier::disk)].capacity_bytes)
         return;
-      if (any_dropping()) return;
+      if (any_dropping() || !evicting_.empty()) return;
       // What came out of Redis meanwhile is there.
       for (const auto& block : cache_->list({}, SIZE_MAX).blocks)
         if (kept.contains(block.key))
@@ -355,7 +358,7 @@ void Simulation::finish() {
   forget_expired_pins();
   while (!pins_.empty()) unpin();
   settle_everything();
-  require(!any_dropping(), "a drop was never done");
+  require(!any_dropping() && evicting_.empty(), "a drop was never done");
   if (!failed()) check(true);
   if (!failed()) check_nothing_leaks();
   if (!failed()) check_everything_can_be_had();

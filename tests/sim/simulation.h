@@ -218,6 +218,7 @@ class Simulation {
   void find_pins_again(bool exactly);
   void check_pins();
   void drop_space();
+  void evict_prefix();
   bool any_dropping() const;
   bool is_dropping(std::uint32_t space) const { return dropping_[space].under_way > 0; }
   void forget_drops();
@@ -277,6 +278,7 @@ class Simulation {
   std::vector<bool> put_;              // by node: was sealed as what it is, and not dropped since
   std::vector<bool> put_before_drop_;  // of a drop that is under way
   std::vector<Dropping> dropping_;     // by space
+  std::vector<NodeId> evicting_;       // heads of the prefixes
   std::map<BlockKey, Pinned> pins_;
 
   std::uint64_t step_ = 0, acquisitions_ = 0;

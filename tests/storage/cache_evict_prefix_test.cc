@@ -125,6 +125,26 @@ TEST_F(CacheEvictPrefix, WhatAPinHoldsIsRefused) {
   check();
 }
 
+TEST_F(CacheEvictPrefix, APinThatIsMadeMeanwhileEndsIt) {
+  start({.device_blocks = 4, .disk_blocks = 32});
+  const Prompt a = prompt(1, 3);
+  put(a, 0, 3);
+  finish_everything();
+  put(prompt(3, 4), 0, 4);
+  finish_everything();
+  const SessionId session = cache_->open_session();
+  cache_->acquire(session, 1, space_, a.keys, {}, [](auto) {});
+  ASSERT_EQ(disk_->under_way().size(), 3u);
+  evict(a.keys[0]);
+  EXPECT_FALSE(outcome_);
+  ASSERT_TRUE(cache_->pin(a.keys[2], {}));
+  finish_everything();
+  ASSERT_TRUE(outcome_ && !*outcome_);
+  EXPECT_EQ(outcome_->error().code(), StatusCode::failed_precondition);
+  EXPECT_EQ(matched(a), 3u);
+  check();
+}
+
 TEST_F(CacheEvictPrefix, WhatIsSharedIsErasedThereToo) {
   start({.remote = true, .redis_write = WritePolicy::behind});
   const Prompt a = prompt(1, 3);
