@@ -19,6 +19,13 @@ tl::unexpected<Status> broken(std::string what) {
   return error(StatusCode::corruption, "this is not how Redis answers: " + std::move(what));
 }
 
+// A server that does not know AUTH quotes its arguments: only the error's code may be repeated.
+std::string refused_auth(std::string_view text) {
+  const std::string_view code = text.substr(0, text.find(' '));
+  const bool is_code = std::ranges::all_of(code, [](char c) { return c >= 'A' && c <= 'Z'; });
+  return is_code ? std::string(code) + ": the server refused AUTH" : "the server refused AUTH";
+}
+
 std::size_t decimal_digits(std::uint64_t value) {
   std::size_t digits = 1;
   for (; value >= 10; value /= 10) ++digits;
@@ -165,8 +172,11 @@ Connection::Outcome Connection::handle(Reply reply) {
   }
   ++front.answered;
   if (front.kind == Command::Kind::greet) {
-    if (reply.kind == Reply::Kind::error)
-      return tl::unexpected(End{Status(StatusCode::unavailable, printable(reply.text))});
+    if (reply.kind == Reply::Kind::error) {
+      const bool to_auth = !environment_.options.password.empty() && front.answered == 1;
+      return tl::unexpected(End{Status(
+          StatusCode::unavailable, to_auth ? refused_auth(reply.text) : printable(reply.text))});
+    }
     if (front.answered < front.replies) return {};
     answered_front();
     state_ = State::ready;

@@ -35,9 +35,13 @@ std::string to_string(const RedisEndpoint& endpoint) {
 }
 
 Result<RedisEndpoint> parse_redis_endpoint(std::string_view text) {
-  const auto none = [text] {
-    return error(invalid("'" + std::string(text) + "' is no address such as redis.example:6379"));
+  // What comes before it may be a password, which is told to nobody.
+  const bool has_at = text.find('@') != std::string_view::npos;
+  const auto none = [text, has_at] {
+    const std::string what = has_at ? "what has an @" : "'" + std::string(text) + "'";
+    return error(invalid(what + " is no address such as redis.example:6379"));
   };
+  if (has_at) return none();
   RedisEndpoint endpoint;
   std::string_view port;
   if (text.starts_with('[')) {

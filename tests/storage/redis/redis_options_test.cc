@@ -13,6 +13,11 @@ TEST(RedisOptions, EndpointsAreReadAndWritten) {
   EXPECT_EQ(to_string(RedisEndpoint{"h", 1}), "h:1");
   for (const char* text : {"", ":1", "h:", "h:0", "h:65536", "h:1x", "[::1", "[::1]1", "a b:1"})
     EXPECT_FALSE(parse_redis_endpoint(text)) << text;
+  for (const char* text : {"redis://:secret@host", "secret@host", "user:secret@host:6379"}) {
+    const auto parsed = parse_redis_endpoint(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().message().find("secret"), std::string::npos) << text;
+  }
 }
 
 struct Mistake {
