@@ -20,7 +20,7 @@ namespace terrace::storage::redis {
 // read from it or written to it any more, though a command may still be under way.
 struct Task {
   Ticket ticket = 0;
-  std::int64_t deadline_ns = 0;
+  std::int64_t begun_ns = 0, deadline_ns = 0;
   bool done = false;
 
   virtual ~Task() = default;

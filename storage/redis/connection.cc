@@ -30,7 +30,7 @@ bool Connection::has(const Task& task) const {
 }
 
 void Connection::open(const SocketAddress& address) {
-  opened_ns_ = progress_ns_ = environment_.now_ns();
+  opened_ns_ = progress_ns_ = flowed_ns_ = environment_.now_ns();
   state_ = State::connecting;
   environment_.counters.connections.fetch_add(1);
   const auto failed = [this](const char* what) {
@@ -73,7 +73,7 @@ void Connection::close(const Status& why, bool at_fault) {
 
 void Connection::send(std::unique_ptr<Command> command) {
   // What was asked last is waited for from now on.
-  if (commands_.empty()) progress();
+  if (commands_.empty()) flowed();
   value_bytes_ += command->value_bytes;
   environment_.counters.in_flight_bytes.fetch_add(command->value_bytes);
   commands_.push_back(std::move(command));
@@ -205,7 +205,10 @@ Connection::Outcome Connection::send_queued() {
       wants_write_ = transfer->wants_write;
       return {};
     }
-    progress();
+    if (commands_[sending_]->payload.empty())
+      progress();
+    else
+      flowed();
     sent(transfer->bytes);
     if (transfer->bytes < bytes) {
       // The stream may have begun with the next command already.

@@ -63,6 +63,8 @@ class Connection {
   std::size_t commands() const { return commands_.size(); }
   std::uint64_t value_bytes() const { return value_bytes_; }
   bool has(const Task& task) const;
+  // For how long nothing came from the server and it took nothing of a value, though it was to.
+  std::int64_t silent_ns(std::int64_t now_ns) const { return now_ns - flowed_ns_; }
 
   // Begins to connect. A failure is told through closed(), at once or later.
   void open(const SocketAddress& address);
@@ -108,6 +110,8 @@ class Connection {
   std::string_view staged() const;
   void watch();
   void progress() { progress_ns_ = environment_.now_ns(); }
+  // Progress that the server has a part in: the system takes small commands also for a dead one.
+  void flowed() { flowed_ns_ = progress_ns_ = environment_.now_ns(); }
 
   Environment& environment_;
   const RedisEndpoint endpoint_;
@@ -118,7 +122,7 @@ class Connection {
   std::unique_ptr<Stream> stream_;
   std::uint32_t watched_ = 0;  // events
   bool wants_write_ = false, has_more_ = false;
-  std::int64_t opened_ns_ = 0, progress_ns_ = 0;
+  std::int64_t opened_ns_ = 0, progress_ns_ = 0, flowed_ns_ = 0;
 
   std::deque<std::unique_ptr<Command>> commands_;  // in the order of their replies
   std::uint64_t value_bytes_ = 0;

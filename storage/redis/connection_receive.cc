@@ -88,7 +88,7 @@ Connection::Outcome Connection::receive() {
       return tl::unexpected(End{transfer.error(), !is_ready() || !commands_.empty()});
     }
     if (transfer->bytes == 0) return {};
-    progress();
+    flowed();
     turn_bytes += transfer->bytes;
     const std::size_t direct = std::min(transfer->bytes, target.size());
     if (direct > 0) value_.filled(direct);

@@ -154,17 +154,20 @@ std::int64_t Engine::due_ns() const {
 void Engine::watch_deadline(std::shared_ptr<Task> task) { deadlines_.push(std::move(task)); }
 
 void Engine::expire(std::int64_t now_ns) {
+  std::vector<Server*> late;
   while (!deadlines_.empty() &&
          (deadlines_.top()->done || deadlines_.top()->deadline_ns <= now_ns)) {
     const std::shared_ptr<Task> task = deadlines_.top();
     deadlines_.pop();
     if (task->done) continue;
-    for (const auto& [endpoint, server] : servers_) server->timed_out(*task);
-    // Those failures may have ended it.
-    if (task->done) continue;
+    for (const auto& [endpoint, server] : servers_)
+      if (std::ranges::find(late, server.get()) == late.end() &&
+          server->keeps_waiting(*task, now_ns))
+        late.push_back(server.get());
     environment_.counters.timed_out.fetch_add(1);
     complete(*task, StatusCode::unavailable, "no answer in time");
   }
+  for (Server* const server : late) server->timed_out();
 }
 
 void Engine::complete(Task& task, RemoteCompletion completion) {

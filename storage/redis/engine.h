@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <queue>
 #include <string>
 #include <thread>
@@ -106,6 +107,7 @@ class Engine final : Server::Owner {
   const RedisEndpoint* master_of(const SpaceNames& names, const BlockKey& key) const;
   const RedisEndpoint* master_of(const Command& command) const;
   void refresh_map(std::int64_t now_ns);
+  std::unique_ptr<Command> ask_for_map() const;
   void adopt_map(Server& server, const Reply& reply);
   void drop_retired();
 
@@ -133,6 +135,8 @@ class Engine final : Server::Owner {
   bool map_known_ = false, map_wanted_ = false, map_asked_ = false;
   std::int64_t map_at_ns_ = 0;
   std::size_t map_turn_ = 0;
+  // standalone: a slot that the server says is elsewhere, for it is part of a cluster.
+  std::optional<std::uint16_t> foreign_slot_;
   std::map<RedisEndpoint, std::unique_ptr<Server>> servers_;
   std::deque<std::unique_ptr<Command>> homeless_;  // until the first map comes
 

@@ -101,10 +101,17 @@ void Engine::lost(Server& server, std::unique_ptr<Command> command, const Status
 }
 
 void Engine::failed_reply(Server& server, Command& command, const std::string& text) {
-  const std::string said = to_string(server.endpoint()) + ": " + printable(text);
+  std::string why_not = printable(text);
   const bool writes = command.kind == Command::Kind::set || command.kind == Command::Kind::unlink;
   ErrorKind kind = classify_error(text);
   if (kind == ErrorKind::no_permission) kind = writes ? ErrorKind::read_only : ErrorKind::not_ready;
+  if (environment_.options.mode == RedisMode::standalone &&
+      (kind == ErrorKind::moved || kind == ErrorKind::ask)) {
+    kind = ErrorKind::not_ready;
+    why_not = "it is part of a cluster; set redis.mode = \"cluster\"";
+    if (const auto redirection = parse_redirection(text)) foreign_slot_ = redirection->slot;
+  }
+  const std::string said = to_string(server.endpoint()) + ": " + why_not;
   switch (kind) {
     case ErrorKind::moved:
     case ErrorKind::ask:
@@ -114,7 +121,7 @@ void Engine::failed_reply(Server& server, Command& command, const std::string& t
     case ErrorKind::read_only:
       return refused_write(server, command, StatusCode::unavailable, said);
     case ErrorKind::not_ready:
-      server.not_ready(printable(text));
+      server.not_ready(why_not);
       break;
     case ErrorKind::wrong_type:
       if (command.kind != Command::Kind::get || command.given_up()) break;
@@ -130,7 +137,7 @@ void Engine::failed_reply(Server& server, Command& command, const std::string& t
   if (command.kind == Command::Kind::slots) {
     // Without a map no server is of use: this one is no cluster, say.
     map_asked_ = false;
-    return server.not_ready(printable(text));
+    return server.not_ready(why_not);
   }
   const Status why(kind == ErrorKind::not_ready ? StatusCode::unavailable : StatusCode::io_error,
                    said);

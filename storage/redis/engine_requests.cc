@@ -13,7 +13,8 @@ namespace terrace::storage::redis {
 bool Engine::begin(const std::shared_ptr<Task>& task, Ticket ticket, std::int64_t deadline_ns) {
   const RedisOptions& options = environment_.options;
   task->ticket = ticket;
-  task->deadline_ns = environment_.now_ns() + options.request_timeout_ms * ns_a_ms;
+  task->begun_ns = environment_.now_ns();
+  task->deadline_ns = task->begun_ns + options.request_timeout_ms * ns_a_ms;
   if (deadline_ns != 0) task->deadline_ns = std::min(task->deadline_ns, deadline_ns);
   if (++outstanding_ > options.max_queued_requests) {
     environment_.counters.rejected.fetch_add(1);

@@ -75,11 +75,18 @@ void Engine::send_to(Server& server, std::unique_ptr<Command> command) {
 }
 
 std::unique_ptr<Command> Engine::make_probe(const Server& server) {
+  // Without a map no server is of use, however well it answers.
+  if (!map_known_) return ask_for_map();
   auto probe = std::make_unique<Command>();
+  // What was refused is what must work again.
+  const auto is_to_answer = [&](std::uint16_t slot) {
+    if (foreign_slot_) return slot == *foreign_slot_;
+    const RedisEndpoint* const master = map_.master_of(slot);
+    return master != nullptr && *master == server.endpoint();
+  };
   for (unsigned number = 0; number < max_probe_names; ++number) {
     const std::string name = names_.probe(number);
-    const RedisEndpoint* const master = map_.master_of(slot_of(name));
-    if (master == nullptr || *master != server.endpoint()) continue;
+    if (!is_to_answer(slot_of(name))) continue;
     append_command(probe->text, std::array<std::string_view, 2>{"EXISTS", name});
     return probe;
   }
@@ -110,12 +117,16 @@ void Engine::refresh_map(std::int64_t now_ns) {
         *std::next(servers_.begin(), static_cast<std::ptrdiff_t>(map_turn_++ % servers_.size()))
              ->second;
     if (!server.asked()) continue;
-    auto command = std::make_unique<Command>();
-    command->kind = Command::Kind::slots;
-    append_command(command->text, std::array<std::string_view, 2>{"CLUSTER", "SLOTS"});
     map_asked_ = true;
-    return server.enqueue(std::move(command));
+    return server.enqueue(ask_for_map());
   }
+}
+
+std::unique_ptr<Command> Engine::ask_for_map() const {
+  auto command = std::make_unique<Command>();
+  command->kind = Command::Kind::slots;
+  append_command(command->text, std::array<std::string_view, 2>{"CLUSTER", "SLOTS"});
+  return command;
 }
 
 void Engine::adopt_map(Server& server, const Reply& reply) {
@@ -127,6 +138,7 @@ void Engine::adopt_map(Server& server, const Reply& reply) {
   map_ = std::move(*map);
   map_known_ = true;
   map_wanted_ = false;
+  server.answered();  // it may be asked for what follows
   for (const RedisEndpoint& master : map_.masters()) server_at(master);
   for (auto& command : std::exchange(homeless_, {}))
     if (!command->given_up()) {
@@ -137,9 +149,15 @@ void Engine::adopt_map(Server& server, const Reply& reply) {
     }
 }
 
-// Servers that have no slots any more, once nothing is under way there.
+// Servers that have no slots any more, once nothing is under way there. While no master answers the
+// map may be of the past, and anybody may know the new one.
 void Engine::drop_retired() {
   if (environment_.options.mode != RedisMode::cluster || !map_known_) return;
+  const auto is_asked = [this](const RedisEndpoint& master) {
+    const auto at = servers_.find(master);
+    return at != servers_.end() && at->second->asked();
+  };
+  if (std::ranges::none_of(map_.masters(), is_asked)) return;
   std::erase_if(servers_, [this](const auto& entry) {
     return std::ranges::find(map_.masters(), entry.first) == map_.masters().end() &&
            entry.second->idle();

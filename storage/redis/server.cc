@@ -36,12 +36,14 @@ bool Server::idle() const {
 }
 
 bool Server::has_more() const {
-  return std::ranges::any_of(connections_, [](const auto& one) { return one->has_more(); });
+  return hang_up_ || dirty_ ||
+         std::ranges::any_of(connections_, [](const auto& one) { return one->has_more(); });
 }
 
 void Server::enqueue(std::unique_ptr<Command> command) {
   auto& queue = command->read ? read_queue_ : command->write ? write_queue_ : small_queue_;
   queue.push_back(std::move(command));
+  dirty_ = true;
 }
 
 void Server::run(std::int64_t now_ns) {
@@ -61,6 +63,7 @@ void Server::run(std::int64_t now_ns) {
     probing_ = true;
     small().send(owner_.make_probe(*this));
   }
+  dirty_ = false;
   if (breaker_.closed()) dispatch();
   for (const auto& connection : connections_) connection->flush();
 }
@@ -165,9 +168,9 @@ void Server::answered() {
 }
 
 void Server::replied(Command& command, Reply reply) {
-  if (reply.kind != Reply::Kind::error || classify_error(reply.text) != ErrorKind::not_ready)
-    answered();
+  // First, for it may be an answer that says that the server is of no use.
   owner_.replied(*this, command, std::move(reply));
+  answered();
 }
 
 void Server::received(Command& command, Result<std::uint64_t> outcome) {
@@ -180,11 +183,12 @@ void Server::closed(Connection& connection, const Status& why, bool at_fault,
   if (at_fault) {
     if (&connection == &small()) try_next_address();
     const std::int64_t now_ns = environment_.now_ns();
+    connect_at_ns_ = std::max(connect_at_ns_, now_ns + first_reconnect_ns);
     if (now_ns >= lost_at_ns_ + one_loss_ns || breaker_.state() == Breaker::half_open) {
-      connect_at_ns_ = now_ns + reconnect_.next();
+      lost_at_ns_ = now_ns;
+      connect_at_ns_ = std::max(connect_at_ns_, now_ns + reconnect_.next());
       fail(why.message());
     }
-    lost_at_ns_ = now_ns;
   } else if (&connection == &small() && breaker_.state() == Breaker::half_open) {
     // The probe went with it.
     probing_ = false;
@@ -213,10 +217,26 @@ void Server::opened(const std::string& why) {
   }
 }
 
-void Server::timed_out(const Task& task) {
-  bool due_to_server = !small().is_ready();
-  for (const auto& connection : connections_) due_to_server |= connection->has(task);
-  if (due_to_server) fail("no answer in time");
+bool Server::keeps_waiting(const Task& task, std::int64_t now_ns) const {
+  const std::int64_t patience_ns = (now_ns - task.begun_ns) / 2;
+  bool busy = false, flows = false;
+  for (const auto& connection : connections_) {
+    if (connection->commands() == 0) continue;
+    busy = true;
+    if (connection->silent_ns(now_ns) < patience_ns)
+      flows = true;
+    else if (connection->has(task))
+      return true;
+  }
+  // It may also wait for bytes that are under way at another server.
+  return (!small().is_ready() || (busy && !flows)) && has_queued(task);
+}
+
+bool Server::has_queued(const Task& task) const {
+  for (const auto* const queue : {&small_queue_, &read_queue_, &write_queue_})
+    for (const auto& command : *queue)
+      if (command->task() == &task) return true;
+  return false;
 }
 
 void Server::pause_writes(Status why) {

@@ -20,7 +20,7 @@ namespace terrace::storage::redis {
 constexpr std::uint64_t read_window_bytes = mib;
 constexpr std::uint64_t write_window_bytes = 16 * mib;
 
-class Server final : Connection::Owner {
+class Server final : public Connection::Owner {
  public:
   // These may queue commands, at this server too, and say what they learned of it; no more.
   class Owner {
@@ -58,8 +58,13 @@ class Server final : Connection::Owner {
   bool has_more() const;
 
   void resolved(Result<Addresses> addresses);
-  // A request was not answered in time. Counts as a failure if that is due to the server.
-  void timed_out(const Task& task);
+  // Whether a request waits because this server is silent. One that is merely behind many others is
+  // not: a server that has much to send is well.
+  bool keeps_waiting(const Task& task, std::int64_t now_ns) const;
+  // It kept some waiting until they were late: one failure, for they waited for the same thing.
+  void timed_out() { fail("no answer in time"); }
+  // It answered, and of use: what the breaker waited for.
+  void answered();
   // It says that it answers nothing for now.
   void not_ready(const std::string& why);
   // It takes no writes for a while, and this is what they are told.
@@ -77,10 +82,10 @@ class Server final : Connection::Owner {
 
   void fail(const std::string& why);
   void opened(const std::string& why);
-  void answered();
   void connect(Connection& connection);
   void try_next_address();
   void connect_due(std::int64_t now_ns);
+  bool has_queued(const Task& task) const;
   void dispatch();
   Connection* least_busy(bool for_writes) const;
   void dispatch_values(std::deque<std::unique_ptr<Command>>& queue, bool for_writes);
@@ -95,6 +100,7 @@ class Server final : Connection::Owner {
   std::int64_t connect_at_ns_ = 0, lost_at_ns_ = std::numeric_limits<std::int64_t>::min() / 2;
   bool resolving_ = false, ever_ready_ = false;
   bool hang_up_ = false;     // the breaker opened: nothing is expected from these connections
+  bool dirty_ = false;       // commands were queued since they were last sent
   bool known_open_ = false;  // the breaker has not closed since
   bool probing_ = false;     // half open, and the probe was sent
   // What the endpoint's name stands for, and which of these is tried; empty: to be looked up.

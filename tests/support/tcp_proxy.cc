@@ -99,6 +99,11 @@ void TcpProxy::delay_ms(std::int64_t ms) {
   delay_ms_ = ms;
 }
 
+void TcpProxy::throttle(std::int64_t bytes_per_ms) {
+  const std::lock_guard lock(mutex_);
+  bytes_per_ms_ = bytes_per_ms;
+}
+
 bool TcpProxy::done() const {
   const std::lock_guard lock(mutex_);
   return cut_in_bytes_ == never && corrupt_in_bytes_ == never && stall_in_bytes_ == never;
@@ -197,6 +202,11 @@ void TcpProxy::receive(Pair& pair, Way& way) {
       cut_in_bytes_ -= length;
     }
     chunk.due_ms = now_ms() + delay_ms_;
+    if (bytes_per_ms_ > 0) {
+      next_ms_ = std::max(next_ms_, static_cast<double>(chunk.due_ms)) +
+                 static_cast<double>(length) / static_cast<double>(bytes_per_ms_);
+      chunk.due_ms = static_cast<std::int64_t>(next_ms_);
+    }
     if (stall_in_bytes_ < length) {
       Chunk before;
       before.due_ms = chunk.due_ms;

@@ -35,6 +35,8 @@ class TcpProxy {
   void corrupt_after(std::uint64_t bytes);
   // What the server says arrives so much later.
   void delay_ms(std::int64_t ms);
+  // The server's bytes, of all connections together, are passed on at this rate. 0: as they come.
+  void throttle(std::int64_t bytes_per_ms);
   // Whether what was asked for after so many bytes has been done.
   bool done() const;
 
@@ -70,7 +72,8 @@ class TcpProxy {
   mutable std::mutex mutex_;
   bool stopping_ = false, stalled_ = false;
   std::uint64_t cut_in_bytes_ = never, corrupt_in_bytes_ = never, stall_in_bytes_ = never;
-  std::int64_t delay_ms_ = 0;
+  std::int64_t delay_ms_ = 0, bytes_per_ms_ = 0;
+  double next_ms_ = 0;  // when the rate allows the next byte
   std::thread thread_;
 };
 

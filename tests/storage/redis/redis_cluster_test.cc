@@ -1,22 +1,28 @@
 // A RedisStore on a real cluster of three masters and three replicas.
+#include <time.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "storage/redis/keys.h"
 #include "storage/redis/slot_hash.h"
+#include "tests/storage/redis/log_counter.h"
 #include "tests/storage/redis/remote_harness.h"
 
 namespace terrace::storage {
 namespace {
 
 using test_support::RedisCluster;
+using test_support::RedisServer;
 using test_support::wait_until;
 
 class RedisClusterTest : public ::testing::Test {
  protected:
   static std::uint16_t slot(const TestBlock& block) { return redis::slot_of(value_name(block)); }
   // The index of the master that the cluster began with for this block.
-  static std::size_t master_of(const TestBlock& block) {
-    return std::min<std::size_t>(slot(block) / (redis::slot_count / RedisCluster::masters),
+  static std::size_t master_of(const TestBlock& block) { return master_of(slot(block)); }
+  static std::size_t master_of(std::uint16_t slot) {
+    return std::min<std::size_t>(slot / (redis::slot_count / RedisCluster::masters),
                                  RedisCluster::masters - 1);
   }
   void write_all() {
@@ -133,6 +139,55 @@ TEST_F(RedisClusterTest, AMasterWithoutReplacementHidesOnlyItsOwnBlocks) {
   EXPECT_EQ(found.present, first);
   EXPECT_EQ(found.status.ok(), first > 0);
   cluster_.node(0).start();
+}
+
+TEST_F(RedisClusterTest, AClusterWhoseMastersAllAreNewIsFoundAgain) {
+  write_all();
+  for (std::size_t i = 0; i < RedisCluster::masters; ++i) {
+    RedisServer& replica = cluster_.node(i + RedisCluster::masters);
+    ASSERT_TRUE(wait_until([&] {
+      return replica.command({"DBSIZE"}).text == cluster_.node(i).command({"DBSIZE"}).text;
+    }));
+  }
+  // What was a replica once, and so forgotten, is who knows.
+  for (std::size_t i = 0; i < RedisCluster::masters; ++i) cluster_.node(i).kill();
+  ASSERT_TRUE(harness_.wait_available(false));
+  for (std::size_t i = 0; i < RedisCluster::masters; ++i)
+    ASSERT_TRUE(
+        cluster_.node(i + RedisCluster::masters).command({"CLUSTER", "FAILOVER", "TAKEOVER"}).ok());
+  EXPECT_TRUE(wait_until([&] { return read_all() == blocks_.size(); })) << why_not_;
+  EXPECT_TRUE(harness_.store().available());
+}
+
+TEST_F(RedisClusterTest, ToWhoTakesANodeForAServerOfItsOwnItSaysSo) {
+  // A node that would answer a probe of just any name.
+  const auto probed = redis::slot_of(redis::KeyNames("terrace").probe(0));
+  const std::size_t asked = master_of(probed);
+  const TestBlock& foreign =
+      *std::ranges::find_if(blocks_, [&](const TestBlock& one) { return master_of(one) != asked; });
+  const LogCounter openings("not asked until");
+  RemoteHarness harness(options_for(cluster_.node(asked).port()));
+  const auto refusals = [&] {
+    return cluster_.node(asked).number({"INFO", "stats"}, "total_error_replies").value_or(0);
+  };
+  const std::int64_t before = refusals();
+  for (const Status& status : {harness.read(foreign).status, harness.write(foreign).status}) {
+    EXPECT_EQ(status.code(), StatusCode::unavailable) << status.to_string();
+  }
+  EXPECT_TRUE(harness.wait_available(false));
+  const auto cpu_ns = [] {
+    timespec spent{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return spent.tv_sec * 1'000'000'000 + spent.tv_nsec;
+  };
+  const std::int64_t begun_ns = SystemClock().monotonic_ns(), spent_ns = cpu_ns();
+  EXPECT_TRUE(wait_until([&] { return refusals() >= before + 5; }));
+  EXPECT_LT((cpu_ns() - spent_ns) * 2, SystemClock().monotonic_ns() - begun_ns) << "it spins";
+  const RemoteUsage usage = harness.store().usage();
+  EXPECT_NE(usage.last_failure.find("redis.mode"), std::string::npos) << usage.last_failure;
+  EXPECT_EQ(usage.redirections, 0u);
+  EXPECT_FALSE(harness.store().available());
+  EXPECT_EQ(openings.count(), 1u) << "it was said to answer in between";
 }
 
 TEST_F(RedisClusterTest, ALostClusterComesBack) {

@@ -1,5 +1,6 @@
 // A RedisStore whose server, or the way to it, is not well. In each case: never wrong bytes, no
 // answer later than its budget, and the store comes back by itself.
+#include <algorithm>
 #include <cstring>
 
 #include "core/bytes.h"
@@ -108,6 +109,66 @@ TEST(RedisFailure, AStalledServerCostsEachRequestItsBudgetUntilItIsNotAsked) {
   proxy.stall(false);
   ASSERT_TRUE(harness.wait_available());
   EXPECT_EQ(harness.read(block).status.to_string(), "ok");
+}
+
+TEST(RedisFailure, AServerThatIsMerelySlowerThanAPrefixIsLongStaysAsked) {
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  RemoteHarness harness(options_for(proxy.port()));
+  const auto blocks = chain(64, block_bytes);
+  for (const TestBlock& block : blocks) ASSERT_TRUE(harness.write(block).status.ok());
+  proxy.throttle(8 * kib);  // a millisecond: a second for them all
+  // All of them are due at once, as the blocks of one prefix are.
+  const std::int64_t deadline_ns = SystemClock().monotonic_ns() + 300'000'000;
+  std::vector<AlignedBuffer> destinations(blocks.size());
+  std::vector<Ticket> tickets;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const TestBlock& block = blocks[i];
+    destinations[i].ensure(block.bytes);
+    tickets.push_back(harness.next_ticket());
+    harness.store().read({tickets.back(), block.space, block.key, block.parent, block.tokens,
+                          destinations[i].span().first(block.bytes), deadline_ns});
+  }
+  std::size_t late = 0;
+  for (const Ticket ticket : tickets) {
+    const RemoteCompletion completion = harness.wait(ticket);
+    expect_right_or_none(completion);
+    late += !completion.status.ok();
+  }
+  EXPECT_GT(late, options_for(0).breaker_failures);
+  EXPECT_EQ(harness.store().usage().timed_out, late);
+  EXPECT_TRUE(harness.store().available());
+  EXPECT_EQ(harness.store().usage().last_failure, "");
+  proxy.throttle(0);
+  EXPECT_EQ(harness.read(blocks.back()).status.to_string(), "ok");
+}
+
+TEST(RedisFailure, WhatIsInFlightIsBounded) {
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  RedisOptions options = options_for(proxy.port());
+  options.max_in_flight_bytes = mib;
+  RemoteHarness harness(options);
+  const auto blocks = chain(64, block_bytes);
+  for (const TestBlock& block : blocks) ASSERT_TRUE(harness.write(block).status.ok());
+  proxy.stall(true);
+  std::vector<AlignedBuffer> destinations(blocks.size());
+  std::vector<Ticket> tickets;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    tickets.push_back(harness.start_read(blocks[i], destinations[i]));
+    tickets.push_back(harness.start_write(blocks[i]));
+  }
+  // Its answer comes after everything before it was handed out, as far as it may be.
+  harness.lookup(blocks, 1);
+  std::uint64_t most = harness.store().usage().in_flight_bytes;
+  EXPECT_GT(most + block_bytes + record_header_bytes, options.max_in_flight_bytes);
+  proxy.stall(false);
+  for (const Ticket ticket : tickets) {
+    EXPECT_EQ(harness.wait(ticket).status.to_string(), "ok");
+    most = std::max(most, harness.store().usage().in_flight_bytes);
+  }
+  EXPECT_LE(most, options.max_in_flight_bytes);
+  EXPECT_EQ(harness.store().usage().in_flight_bytes, 0u);
 }
 
 TEST(RedisFailure, AServerThatHangsWithoutDeadlinesIsFoundOutByTheRequestTimeout) {

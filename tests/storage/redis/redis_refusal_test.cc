@@ -1,6 +1,7 @@
 // Servers that answer, but with a refusal.
 #include <string>
 
+#include "tests/storage/redis/log_counter.h"
 #include "tests/storage/redis/remote_harness.h"
 
 namespace terrace::storage {
@@ -133,6 +134,64 @@ TEST(RedisRefusal, AServerThatIsNoClusterIsSaidToBeNone) {
   RemoteHarness harness(options);
   EXPECT_EQ(harness.read(test_block(test_space(64), 1, 64)).status.code(), StatusCode::unavailable);
   expect_reason(harness, "cluster support disabled");
+}
+
+// A server that refuses the work, and would answer an easier question.
+class RedisRefusalForGood : public ::testing::Test {
+ protected:
+  // Waits until the server has refused so many probes; meanwhile it must count as away.
+  void expect_away(RemoteHarness& harness) {
+    ASSERT_TRUE(harness.wait_available(false));
+    const auto refusals = [this] {
+      return server_.number({"INFO", "stats"}, "total_error_replies").value_or(0);
+    };
+    const std::int64_t before = refusals();
+    ASSERT_TRUE(wait_until([&] { return refusals() >= before + 5; }));
+    EXPECT_FALSE(harness.store().available());
+    EXPECT_EQ(openings_.count(), 1u) << "it was said to answer in between";
+  }
+
+  LogCounter openings_{"not asked until"};
+  RedisServer server_;
+  const TestBlock block_ = test_block(test_space(64), 1, 64);
+};
+
+TEST_F(RedisRefusalForGood, AUserWhoMayNotReadIsNoUse) {
+  server_.command({"ACL", "SETUSER", "stranger", "on", ">secret", "~other:*", "+@all"});
+  RedisOptions options = options_for(server_.port());
+  options.user = "stranger";
+  options.password = "secret";
+  RemoteHarness harness(options);
+  EXPECT_EQ(harness.lookup(chain(1, 64)).status.code(), StatusCode::unavailable);
+  expect_away(harness);
+  expect_reason(harness, "NOPERM");
+  server_.command({"ACL", "SETUSER", "stranger", "~*"});
+  EXPECT_TRUE(harness.wait_available());
+  EXPECT_TRUE(wait_until([&] { return harness.write(block_).status.ok(); }));
+}
+
+TEST_F(RedisRefusalForGood, AServerWithoutAMapIsNoUseToACluster) {
+  RedisOptions options = options_for(server_.port());
+  options.mode = RedisMode::cluster;
+  RemoteHarness harness(options);
+  expect_away(harness);
+  expect_reason(harness, "cluster support disabled");
+}
+
+TEST(RedisRefusal, AServerThatDoesNotKnowAuthTellsNobodyThePassword) {
+  RedisServer server({"--rename-command", "AUTH", ""});
+  RedisOptions options = options_for(server.port());
+  for (const char* user : {"", "worker"}) {
+    options.user = user;
+    options.password = "hidden-secret";
+    RemoteHarness harness(options);
+    ASSERT_TRUE(harness.wait_available(false));
+    expect_reason(harness, "ERR: the server refused AUTH");
+    const std::string why = harness.store().usage().last_failure;
+    EXPECT_EQ(why.find("secret"), std::string::npos) << why;
+    const Status status = harness.lookup(chain(1, 64)).status;
+    EXPECT_EQ(status.message().find("secret"), std::string::npos) << status.to_string();
+  }
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 namespace terrace::storage {
 
+using test_support::RedisCluster;
+
 RedisOptions options_for(std::uint16_t port) {
   RedisOptions options;
   options.endpoints = {{"127.0.0.1", port}};
@@ -18,10 +20,11 @@ RedisOptions options_for(std::uint16_t port) {
   return options;
 }
 
-RedisOptions options_for(test_support::RedisCluster& cluster) {
+RedisOptions options_for(RedisCluster& cluster) {
   RedisOptions options = options_for(cluster.node(1).port());
   options.mode = RedisMode::cluster;
-  options.endpoints.push_back({"127.0.0.1", cluster.node(2).port()});
+  for (const std::size_t other : {std::size_t{2}, RedisCluster::masters + 1})
+    options.endpoints.push_back({"127.0.0.1", cluster.node(other).port()});
   return options;
 }
 

@@ -18,7 +18,7 @@ namespace terrace::storage {
 // Of one server on this machine; long timeouts, so that a slow machine fails nothing, and short
 // rests, so that what comes back is seen soon.
 RedisOptions options_for(std::uint16_t port);
-// The same of a cluster that any of whose nodes tells about the others.
+// The same of a cluster, any of whose nodes tells about the others: two masters and a replica.
 RedisOptions options_for(test_support::RedisCluster& cluster);
 
 // Under which name the block lies at a server.
