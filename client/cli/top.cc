@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t bar_characters = 20;
+constexpr std::size_t fullness_bar_characters = 20;
 
 std::uint64_t figure(const json& from, const char* name) {
   const auto found = from.find(name);
@@ -20,12 +20,12 @@ std::uint64_t figure(const json& from, const char* name) {
 }
 
 std::string bar(std::uint64_t used, std::uint64_t capacity) {
-  const auto filled =
-      capacity == 0 ? 0
-                    : static_cast<std::size_t>(static_cast<double>(used) /
-                                               static_cast<double>(capacity) * bar_characters);
-  const std::size_t shown = std::min(filled, bar_characters);
-  return "[" + std::string(shown, '#') + std::string(bar_characters - shown, '.') + "]";
+  const auto filled = capacity == 0 ? 0
+                                    : static_cast<std::size_t>(static_cast<double>(used) /
+                                                               static_cast<double>(capacity) *
+                                                               fullness_bar_characters);
+  const std::size_t shown = std::min(filled, fullness_bar_characters);
+  return "[" + std::string(shown, '#') + std::string(fullness_bar_characters - shown, '.') + "]";
 }
 
 // A daemon that was started anew counts from nothing.
@@ -44,7 +44,7 @@ Status print_top(const std::string& before_text, const std::string& now_text, do
     out << "sessions " << figure(now, "sessions") << ", leases " << figure(now, "leases")
         << ", being computed " << figure(now, "pending_blocks") << ", pins " << figure(now, "pins")
         << ", quarantined slots " << figure(now, "quarantined_slots") << "\n";
-    out << std::left << std::setw(8) << "tier" << std::setw(bar_characters + 4) << "full"
+    out << std::left << std::setw(8) << "tier" << std::setw(fullness_bar_characters + 4) << "full"
         << std::right << std::setw(10) << "used" << std::setw(10) << "of" << std::setw(10)
         << "blocks" << std::setw(9) << "hits/s" << std::setw(10) << "misses/s" << std::setw(8)
         << "up/s" << std::setw(8) << "down/s" << std::setw(10) << "evicted/s"
@@ -58,7 +58,7 @@ Status print_top(const std::string& before_text, const std::string& now_text, do
       const std::uint64_t used = figure(one, "used_bytes"),
                           capacity = figure(one, "capacity_bytes");
       if (capacity == 0 && figure(one, "blocks") == 0 && figure(one, "hits") == 0) continue;
-      out << std::left << std::setw(8) << to_string(tier) << std::setw(bar_characters + 4)
+      out << std::left << std::setw(8) << to_string(tier) << std::setw(fullness_bar_characters + 4)
           << bar(used, capacity) << std::right << std::setw(10) << format_bytes(used)
           << std::setw(10) << format_bytes(capacity) << std::setw(10) << figure(one, "blocks")
           << std::fixed << std::setprecision(1) << std::setw(9) << rate(old, one, "hits", seconds)

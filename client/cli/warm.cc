@@ -12,12 +12,13 @@ namespace {
 
 // A prefix of 100,000 tokens comes from a slow disk within this.
 constexpr std::chrono::seconds warm_timeout{60};
-constexpr std::size_t bar_characters = 30;
+constexpr std::size_t progress_bar_characters = 30;
 
 void show_progress(std::ostream& out, std::size_t done, std::size_t all) {
-  const std::size_t filled = all == 0 ? bar_characters : done * bar_characters / all;
-  out << "\r[" << std::string(filled, '#') << std::string(bar_characters - filled, '.') << "] "
-      << done << "/" << all << " prefixes" << std::flush;
+  const std::size_t filled =
+      all == 0 ? progress_bar_characters : done * progress_bar_characters / all;
+  out << "\r[" << std::string(filled, '#') << std::string(progress_bar_characters - filled, '.')
+      << "] " << done << "/" << all << " prefixes" << std::flush;
 }
 
 }  // namespace
