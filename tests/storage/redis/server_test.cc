@@ -70,6 +70,17 @@ TEST_F(ServerTest, WhatIsQueuedWaitsForNoEvent) {
   EXPECT_FALSE(server_.has_more()) << "it was tried";
 }
 
+TEST_F(ServerTest, ARequestWaitsForAServerThatWasGivenItAndIsNotConnected) {
+  const auto read = std::make_shared<ReadTask>();
+  read->begun_ns = now();
+  clock_->advance_ms(10);
+  EXPECT_FALSE(server_.keeps_waiting(*read, now())) << "it has nothing of it";
+  auto command = std::make_unique<Command>();
+  command->read = read;
+  server_.enqueue(std::move(command));
+  EXPECT_TRUE(server_.keeps_waiting(*read, now()));
+}
+
 TEST_F(ServerTest, ThatItsConnectionsAreToBeClosedWaitsForNoEvent) {
   server_.not_ready("loading");
   EXPECT_TRUE(server_.has_more());
