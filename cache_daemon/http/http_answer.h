@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 namespace terrace::daemon {
 
@@ -10,5 +11,9 @@ struct HttpAnswer {
   std::string type;  // Content-Type
   std::string body;
 };
+
+inline HttpAnswer plain_answer(unsigned status, std::string text) {
+  return {status, "text/plain; charset=utf-8", std::move(text)};
+}
 
 }  // namespace terrace::daemon

@@ -60,10 +60,6 @@ kj::StringPtr reason(unsigned status) {
   }
 }
 
-HttpAnswer plain(unsigned status, std::string text) {
-  return {status, "text/plain; charset=utf-8", std::move(text)};
-}
-
 struct Socket {
   UniqueFd fd;
   std::uint16_t port = 0;
@@ -131,13 +127,13 @@ class HttpServer::Service final : public kj::HttpService {
                             const kj::HttpHeaders& headers, kj::AsyncInputStream&,
                             Response& response) override {
     if (method != kj::HttpMethod::GET && method != kj::HttpMethod::HEAD)
-      return send(response, plain(405, "only GET and HEAD\n"));
+      return send(response, plain_answer(405, "only GET and HEAD\n"));
     const std::string_view host =
         headers.get(kj::HttpHeaderId::HOST)
             .map([](kj::StringPtr text) { return std::string_view(text.begin(), text.size()); })
             .orDefault(std::string_view());
     if (!any_host_ && !is_own_host(host))
-      return send(response, plain(403, "this is served to an address or localhost only\n"));
+      return send(response, plain_answer(403, "this is served to an address or localhost only\n"));
     const auto path = kj::heapString(url.slice(0, url.findFirst('?').orDefault(url.size())));
     auto answer = handler_(path);
     return answer.then(

@@ -10,10 +10,6 @@
 namespace terrace::daemon {
 namespace {
 
-HttpAnswer plain(unsigned status, std::string text) {
-  return {status, "text/plain; charset=utf-8", std::move(text)};
-}
-
 HttpAnswer json(std::string text) { return {200, "application/json", std::move(text)}; }
 
 const char* type_of(std::string_view path) {
@@ -44,7 +40,7 @@ std::string pins_json(const Context& context) {
 
 kj::Promise<HttpAnswer> Site::answer(kj::StringPtr path) {
   // That the loop answers is the point.
-  if (path == "/healthz") return plain(200, "ok\n");
+  if (path == "/healthz") return plain_answer(200, "ok\n");
   if (path == "/readyz") return ready();
   if (path == "/metrics") return HttpAnswer{200, metrics_content_type, metrics_text(context_)};
   if (path == "/api/stats") return json(stats_json(context_));
@@ -55,14 +51,14 @@ kj::Promise<HttpAnswer> Site::answer(kj::StringPtr path) {
   const std::string_view wanted = path == "/" ? "/index.html" : std::string_view(path.cStr());
   for (const PageFile& file : page_files())
     if (file.path == wanted) return HttpAnswer{200, type_of(wanted), std::string(file.bytes)};
-  return plain(404, "there is nothing here\n");
+  return plain_answer(404, "there is nothing here\n");
 }
 
 // Whether a worker that comes now is served. Recovery is over before anything listens.
 HttpAnswer Site::ready() const {
-  if (context_.draining) return plain(503, "draining\n");
-  if (!context_.device.ready()) return plain(503, context_.device.reason() + "\n");
-  return plain(200, "ready\n");
+  if (context_.draining) return plain_answer(503, "draining\n");
+  if (!context_.device.ready()) return plain_answer(503, context_.device.reason() + "\n");
+  return plain_answer(200, "ready\n");
 }
 
 }  // namespace terrace::daemon
