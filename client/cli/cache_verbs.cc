@@ -168,7 +168,8 @@ Status run_evict(const Program& program, const EraseOptions& options) {
   const auto key = resolve_block(**daemon, options.what);
   if (!key) return key.error();
   if (Status status = confirm(
-          "Evict block " + key->hex() + " and all that follow it from every tier?", options.yes);
+          "Evict block " + key->hex() + " and all that follow it from every tier, Redis included?",
+          options.yes);
       !status.ok())
     return status;
   return report_gone((*daemon)->evict(*key, client::Deadline::clock::now() + drop_timeout));
@@ -181,7 +182,7 @@ Status run_drop_space(const Program& program, const EraseOptions& options) {
   if (!space) return space.error();
   const BlockKey digest = space->digest();
   if (Status status = confirm("Drop every block of space " + digest.hex() + " (" +
-                                  printable(space->label) + ") from every tier?",
+                                  printable(space->label) + ") from every tier, and its pins?",
                               options.yes);
       !status.ok())
     return status;
@@ -191,7 +192,10 @@ Status run_drop_space(const Program& program, const EraseOptions& options) {
 Status run_flush(const Program& program, const EraseOptions& options) {
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
-  if (Status status = confirm("Drop every block of every space from every tier?", options.yes);
+  if (Status status = confirm(
+          "Drop every block of every space from every tier, and all pins? In Redis goes what "
+          "this daemon knows of there.",
+          options.yes);
       !status.ok())
     return status;
   const auto spaces = (*daemon)->list_spaces(call_deadline());

@@ -97,7 +97,8 @@ class Engine final : Server::Owner {
   void refused_write(Server& server, Command& command, StatusCode code, const std::string& text);
   void redirect(Server& server, Command& command, const std::string& text, bool asking);
   void discard_corrupt(const RemoteRead& request, const std::string& why);
-  void note_failure(const std::string& why);
+  // `anew`: it begins now; else it goes on, and still for this reason.
+  void note_failure(const std::string& why, bool anew);
 
   // engine_routing.cc: which server a key is at.
   void resolve(const RedisEndpoint& endpoint) override;

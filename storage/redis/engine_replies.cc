@@ -152,7 +152,7 @@ void Engine::refused_write(Server& server, Command& command, StatusCode code,
   if (server.writes_paused(environment_.now_ns()).ok()) {
     spdlog::warn("redis: {}; nothing is written there for {} ms", text,
                  environment_.options.write_pause_ms);
-    note_failure(text);
+    note_failure(text, true);
   }
   server.pause_writes(why);
   fail(command, why, &Counters::refused);
@@ -196,7 +196,7 @@ void Engine::redirect(Server& server, Command& command, const std::string& text,
 void Engine::breaker_opened(Server& server, const std::string& why, bool anew) {
   const std::string text = to_string(server.endpoint()) + ": " + why;
   if (anew) spdlog::warn("redis: {}; not asked until it answers again", text);
-  note_failure(text);
+  note_failure(text, anew);
   if (environment_.options.mode == RedisMode::cluster) map_wanted_ = true;
 }
 
@@ -205,10 +205,10 @@ void Engine::breaker_closed(Server& server) {
   if (environment_.options.mode == RedisMode::cluster) map_wanted_ = true;
 }
 
-void Engine::note_failure(const std::string& why) {
+void Engine::note_failure(const std::string& why, bool anew) {
   const std::lock_guard lock(outbox_mutex_);
   last_failure_ = why;
-  failed_unix_ms_ = environment_.clock->unix_ms();
+  if (anew || failed_unix_ms_ == 0) failed_unix_ms_ = environment_.clock->unix_ms();
 }
 
 }  // namespace terrace::storage::redis

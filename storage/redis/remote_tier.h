@@ -68,7 +68,7 @@ constexpr const char* to_string(Breaker breaker) {
 struct RemoteUsage {
   Breaker breaker = Breaker::closed;
   // Why the breaker opened, or nothing was written for a while, the last time; "" if that never
-  // was; without secrets. When, in milliseconds since 1970.
+  // was; without secrets. Since when, in milliseconds since 1970.
   std::string last_failure;
   std::int64_t failed_unix_ms = 0;
   std::uint64_t connections = 0;  // open ones
