@@ -51,7 +51,7 @@ fi
 
 # Tests that run a real model are for an optimized build: a sanitizer makes them take minutes and shows
 # nothing that the tiny models do not show. Of the simulation's seeds some are enough there.
-readonly SANITIZER_EXCLUDE='DemoModel|demo_model|SimulationSlice.*/[4-9]$'
+readonly SANITIZER_EXCLUDE='DemoModel|demo_model|(Simulation|Store)Slice.*/[2-4][16]$'
 
 # ThreadSanitizer makes everything many times slower, and sees something only where there are threads.
 readonly TSAN_TARGETS=(
