@@ -115,7 +115,7 @@ Status run_warm(const Program& program, const WarmOptions& options) {
     return Status(StatusCode::invalid_argument, "say what: --all, --space, --hottest or --pinned");
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
-  WarmSelection selection{options.all, options.pinned, options.hottest, std::nullopt};
+  WarmSelection selection{options.pinned, options.hottest, std::nullopt};
   if (!options.space.empty()) {
     const auto space = resolve_space(**daemon, options.space);
     if (!space) return space.error();
@@ -129,11 +129,12 @@ Status run_warm(const Program& program, const WarmOptions& options) {
   }
   const auto listing = fetch_listing(**daemon, call_timeout);
   if (!listing) return listing.error();
-  const std::vector<WarmPrefix> prefixes = choose_prefixes(*listing, selection, pinned);
+  const auto [prefixes, whole_already] = choose_prefixes(*listing, selection, pinned);
   if (options.dry_run) {
     for (const WarmPrefix& prefix : prefixes)
       std::cout << prefix.keys.back().hex() << "  " << prefix.keys.size() << " blocks\n";
-    std::cout << prefixes.size() << " prefixes would be warmed\n";
+    std::cout << prefixes.size() << " prefixes would be warmed; " << whole_already
+              << " are whole in the device tier already\n";
     return {};
   }
   const bool on_terminal = ::isatty(STDERR_FILENO) == 1;
@@ -144,7 +145,8 @@ Status run_warm(const Program& program, const WarmOptions& options) {
     std::cout << outcome->prefixes << " prefixes, of which " << outcome->whole
               << " are whole in the device tier: " << outcome->loaded << " blocks brought, "
               << outcome->there << " were there, "
-              << outcome->blocks - outcome->loaded - outcome->there << " found no room or failed\n";
+              << outcome->blocks - outcome->loaded - outcome->there << " found no room or failed; "
+              << whole_already << " more prefixes were whole already\n";
   return {};
 }
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t max_ttl_s = 3650ull * 86400;
 
 struct PinOptions {
   std::string key;
-  std::optional<Tier> tier;
+  std::string tier;  // "": anywhere
   std::uint64_t ttl_s = 0;
 };
 
@@ -24,8 +24,9 @@ Status run_pin(const Program& program, const PinOptions& options) {
   if (!daemon) return daemon.error();
   const auto key = resolve_block(**daemon, options.key);
   if (!key) return key.error();
-  const auto pin =
-      (*daemon)->pin(*key, options.tier, std::chrono::seconds(options.ttl_s), call_deadline());
+  std::optional<Tier> tier;
+  if (!options.tier.empty()) tier = options.tier == "device" ? Tier::device : Tier::host;
+  const auto pin = (*daemon)->pin(*key, tier, std::chrono::seconds(options.ttl_s), call_deadline());
   if (!pin) return pin.error();
   print_pins({*pin}, SystemClock().unix_ms(), std::cout);
   return {};
@@ -64,8 +65,7 @@ void add_pin_verbs(Program& program) {
       program.add_verb(program.app, "pin", "keep a prefix in the cache", of_pin, run_pin);
   add_key(*pin, *of_pin);
   pin->add_option("--tier", of_pin->tier, "device or host: stay there once there (else anywhere)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Tier>{{"device", Tier::device}, {"host", Tier::host}}));
+      ->check(CLI::IsMember({"device", "host"}));
   pin->add_option("--ttl", of_pin->ttl_s, "how long, such as 90m or 7d (else until unpin)")
       ->transform(CLI::AsNumberWithUnit(
           std::map<std::string, std::uint64_t>{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}))

@@ -23,8 +23,8 @@ void show_progress(std::ostream& out, std::size_t done, std::size_t all) {
 
 }  // namespace
 
-std::vector<WarmPrefix> choose_prefixes(const Listing& listing, const WarmSelection& selection,
-                                        const std::vector<BlockKey>& pins) {
+WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selection,
+                           const std::vector<BlockKey>& pins) {
   std::unordered_map<BlockKey, const ListedBlock*> by_key;
   std::unordered_set<BlockKey> followed;
   for (const ListedBlock& block : listing.blocks) {
@@ -36,19 +36,18 @@ std::vector<WarmPrefix> choose_prefixes(const Listing& listing, const WarmSelect
   for (const ListedBlock& tail : listing.blocks) {
     const bool wanted = selection.pinned ? pinned.contains(tail.key) : !followed.contains(tail.key);
     if (!wanted || (selection.space && *selection.space != tail.space)) continue;
-    WarmPrefix prefix{tail.space, {}, tail.recency};
-    bool in_device = true;
+    WarmPrefix prefix{.space = tail.space, .keys = {}, .recency = tail.recency};
     const ListedBlock* at = &tail;
     for (;;) {
       prefix.keys.push_back(at->key);
-      in_device = in_device && at->tiers[static_cast<std::size_t>(Tier::device)];
+      prefix.whole = prefix.whole && at->tiers[static_cast<std::size_t>(Tier::device)];
       if (at->depth == 0) break;
       const auto parent = by_key.find(at->parent);
       if (parent == by_key.end()) break;
       at = parent->second;
     }
     // Without its head nothing of it can be acquired.
-    if (at->depth != 0 || in_device) continue;
+    if (at->depth != 0) continue;
     std::ranges::reverse(prefix.keys);
     chosen.push_back(std::move(prefix));
   }
@@ -56,7 +55,10 @@ std::vector<WarmPrefix> choose_prefixes(const Listing& listing, const WarmSelect
     return std::tie(b.recency, a.keys.back()) < std::tie(a.recency, b.keys.back());
   });
   if (selection.hottest && chosen.size() > *selection.hottest) chosen.resize(*selection.hottest);
-  return chosen;
+  WarmChoice choice;
+  choice.whole_already = std::erase_if(chosen, [](const WarmPrefix& one) { return one.whole; });
+  choice.prefixes = std::move(chosen);
+  return choice;
 }
 
 Result<WarmOutcome> warm_prefixes(client::OperatorClient& daemon,

@@ -16,19 +16,24 @@ struct WarmPrefix {
   BlockKey space;
   std::vector<BlockKey> keys;
   std::uint64_t recency = 0;
+  bool whole = true;  // in the device tier already
 };
 
 struct WarmSelection {
-  bool all = false;
   bool pinned = false;
   std::optional<std::size_t> hottest;  // so many prefixes, the most recently used
   std::optional<BlockKey> space;       // only of this one
 };
 
-// The prefixes of a listing that are chosen and not whole in the device tier, the most recently
-// used first. `pins` are the last keys of pinned prefixes.
-std::vector<WarmPrefix> choose_prefixes(const Listing& listing, const WarmSelection& selection,
-                                        const std::vector<BlockKey>& pins);
+struct WarmChoice {
+  std::vector<WarmPrefix> prefixes;  // the most recently used first
+  std::size_t whole_already = 0;     // chosen, too, but in the device tier from head to tail
+};
+
+// Those prefixes of a listing that the selection takes; without a restriction, all. `pins` are the
+// last keys of pinned prefixes.
+WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selection,
+                           const std::vector<BlockKey>& pins);
 
 struct WarmOutcome {
   std::size_t prefixes = 0, whole = 0;            // asked for; now whole in the device tier

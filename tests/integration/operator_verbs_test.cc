@@ -150,7 +150,8 @@ TEST_F(OperatorVerbs, WarmBringsPrefixesBackFromDisk) {
   ASSERT_TRUE(daemon().start().ok());
   ASSERT_EQ(stats().at("tiers").at("device").at("blocks"), 0);
 
-  EXPECT_THAT(say({"warm", "--all", "--dry-run"}), HasSubstr("2 prefixes would be warmed\n"));
+  EXPECT_THAT(say({"warm", "--all", "--dry-run"}),
+              HasSubstr("2 prefixes would be warmed; 0 are whole in the device tier already\n"));
   EXPECT_EQ(stats().at("tiers").at("device").at("blocks"), 0);
   EXPECT_THAT(say({"warm", "--hottest", "1"}),
               StartsWith("1 prefixes, of which 1 are whole in the device tier: "));
@@ -165,7 +166,10 @@ TEST_F(OperatorVerbs, WarmBringsPrefixesBackFromDisk) {
   EXPECT_EQ(stats().at("tiers").at("device").at("blocks"), 5);
   EXPECT_GE(brought, 1u);
   EXPECT_TRUE(stats_become("leases", 0));
-  EXPECT_THAT(say({"warm", "--all"}), StartsWith("0 prefixes"));
+  EXPECT_THAT(say({"warm", "--all"}),
+              AllOf(StartsWith("0 prefixes"), HasSubstr("; 2 more prefixes were whole already\n")));
+  EXPECT_EQ(say({"warm", "--hottest", "1", "--dry-run"}),
+            "0 prefixes would be warmed; 1 are whole in the device tier already\n");
   EXPECT_THAT(refused({"warm"}), HasSubstr("say what"));
 }
 
