@@ -63,6 +63,11 @@ std::span<std::byte> TieredCache::Impl::bytes_of(const Slot& slot) const {
   return (slot.tier == Tier::device ? device_ : *host_).bytes(slot, *catalog_.space(slot.space));
 }
 
+void TieredCache::Impl::wake() {
+  const std::lock_guard lock(waker_->mutex);
+  if (waker_->wake) waker_->wake();
+}
+
 void TieredCache::Impl::run_completions() {
   if (disk_) {
     disk_completions_.clear();

@@ -59,8 +59,7 @@ void TieredCache::Impl::continue_drops() {
     drop.cursor = {};  // what is left is at work: its completion brings the next turn
     return;
   }
-  const std::lock_guard lock(waker_->mutex);
-  if (waker_->wake) waker_->wake();
+  wake();
 }
 
 void TieredCache::Impl::strip(Block& block) {

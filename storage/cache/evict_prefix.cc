@@ -61,8 +61,7 @@ void TieredCache::Impl::continue_prefix_evictions() {
   if (!catalog_.find(eviction.root)) return finish_prefix_eviction();
   // What is at work stays until its completion brings the next turn.
   if (eviction.blocks == before) return;
-  const std::lock_guard lock(waker_->mutex);
-  if (waker_->wake) waker_->wake();
+  wake();
 }
 
 void TieredCache::Impl::finish_prefix_eviction() {

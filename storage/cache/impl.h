@@ -477,6 +477,9 @@ class TieredCache::Impl {
   void recover_pin(const DiskNote& note);
   PinInfo describe_pin(const Pin& pin) const;
 
+  // completions.cc: asks for another turn of run_completions().
+  void wake();
+
   // report.cc
   BlockInfo describe(const Block& block) const;
 

@@ -88,8 +88,7 @@ void TieredCache::Impl::continue_lookups() {
     }
     left -= believe(question, left);
     if (question.believed < *question.present) {
-      const std::lock_guard lock(waker_->mutex);
-      if (waker_->wake) waker_->wake();
+      wake();
       return;
     }
     std::ranges::move(question.waiting, std::back_inserter(answered_lookups_));
