@@ -34,6 +34,9 @@ function(terrace_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  if(TERRACE_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
   # A test's own code is long and runs briefly: what is optimized is what it tests. Sanitizers make
   # the optimizer take several times as long.
   if(TERRACE_SANITIZE)

@@ -12,7 +12,7 @@
 namespace terrace::sim {
 namespace {
 
-constexpr std::uint64_t seeds = 200;
+constexpr std::uint64_t disk_seeds = 200;
 constexpr std::size_t block_bytes = 8192;
 
 class StoredDisk : public testing::Test {
@@ -87,7 +87,7 @@ class StoredDisk : public testing::Test {
 // record itself.
 TEST_F(StoredDisk, WhatAStartFoundOutlivesACrashRightAfterIt) {
   std::size_t found = 0;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= disk_seeds; ++seed) {
     SCOPED_TRACE(seed);
     make(seed);
     tier_->add_space(space_);
@@ -113,12 +113,12 @@ TEST_F(StoredDisk, WhatAStartFoundOutlivesACrashRightAfterIt) {
     tier_.reset();
     disk_->ended(false, random_);
   }
-  EXPECT_GT(found, 3 * seeds) << "hardly ever more was found than what was acknowledged";
+  EXPECT_GT(found, 3 * disk_seeds) << "hardly ever more was found than what was acknowledged";
 }
 
 // Neither by a start that looks through the write window nor by a rebuild of the index.
 TEST_F(StoredDisk, WhatWasErasedBeforeAFlushNeverComesBack) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= disk_seeds; ++seed) {
     SCOPED_TRACE(seed);
     make(seed);
     tier_->add_space(space_);

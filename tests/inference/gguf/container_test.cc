@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr auto f32 = static_cast<std::uint32_t>(TensorType::f32);
-constexpr auto q8_0 = static_cast<std::uint32_t>(TensorType::q8_0);
+constexpr auto q8_0_type = static_cast<std::uint32_t>(TensorType::q8_0);
 
 std::string_view chars(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -162,7 +162,7 @@ TEST(Container, RefusesOddDimensions) {
   EXPECT_THAT(refused_tensor(f32, {}), HasSubstr("tensor 't' has 0 dimensions, not 1 to 4"));
   EXPECT_THAT(refused_tensor(f32, {1, 1, 1, 1, 1}), HasSubstr("has 5 dimensions"));
   EXPECT_THAT(refused_tensor(f32, {4, 0}), HasSubstr("tensor 't' has a dimension of 0"));
-  EXPECT_THAT(refused_tensor(q8_0, {48}),
+  EXPECT_THAT(refused_tensor(q8_0_type, {48}),
               HasSubstr("tensor 't' has rows of 48 values, which is not a "
                         "multiple of the 32 in a block of Q8_0"));
 }
@@ -174,7 +174,7 @@ TEST(Container, RefusesSizesThatOverflow) {
   EXPECT_THAT(refused_tensor(99, {root, root}), HasSubstr("too many values"));
   // The values fit in 64 bits; their bytes would be 0.
   EXPECT_THAT(refused_tensor(f32, {1ull << 62}), HasSubstr("goes past the end of the file"));
-  EXPECT_THAT(refused_tensor(q8_0, {1ull << 63}), HasSubstr("goes past the end of the file"));
+  EXPECT_THAT(refused_tensor(q8_0_type, {1ull << 63}), HasSubstr("goes past the end of the file"));
   // So would offset + bytes, or the start of the data + offset.
   EXPECT_THAT(refused_tensor(f32, {8}, ~0ull - 31), HasSubstr("goes past the end of the file"));
   EXPECT_THAT(refused_tensor(99, {8}, ~0ull - 31), HasSubstr("goes past the end of the file"));

@@ -9,17 +9,17 @@ namespace {
 using test_support::RedisServer;
 using test_support::wait_until;
 
-constexpr std::size_t block_bytes = 128 * kib;
+constexpr std::size_t stored_block_bytes = 128 * kib;
 
 TEST(RedisStore, ServesWhatWasWrittenAndNothingElse) {
   RedisServer server;
   RemoteHarness harness(options_for(server.port()));
-  const auto blocks = chain(3, block_bytes);
+  const auto blocks = chain(3, stored_block_bytes);
   EXPECT_EQ(harness.read(blocks[0]).status.code(), StatusCode::not_found);
   for (const TestBlock& block : blocks) {
     const RemoteCompletion written = harness.write(block);
     EXPECT_EQ(written.status.to_string(), "ok");
-    EXPECT_EQ(written.stored_bytes, block_bytes + record_header_bytes);
+    EXPECT_EQ(written.stored_bytes, stored_block_bytes + record_header_bytes);
   }
   for (const TestBlock& block : blocks) EXPECT_EQ(harness.read(block).status.to_string(), "ok");
 
@@ -49,11 +49,11 @@ TEST(RedisStore, AValueIsTheRecordUnderANameWithoutBracesAndHasItsTtl) {
   options.key_prefix = "other";
   options.ttl_ms = 3'600'000;
   RemoteHarness harness(options);
-  const TestBlock block = test_block(test_space(block_bytes), 7, block_bytes);
+  const TestBlock block = test_block(test_space(stored_block_bytes), 7, stored_block_bytes);
   ASSERT_EQ(harness.write(block).status.to_string(), "ok");
   const std::string name = value_name(block, "other");
   const std::string value = server.command({"GET", name}).text;
-  ASSERT_EQ(value.size(), record_header_bytes + block_bytes);
+  ASSERT_EQ(value.size(), record_header_bytes + stored_block_bytes);
   const auto header =
       decode_record_header(std::as_bytes(std::span(value)).first(record_header_bytes));
   ASSERT_TRUE(header) << header.error().to_string();
@@ -90,7 +90,7 @@ TEST(RedisStore, WhatWasNotThereIsNotAskedForAgainUntilItIsWritten) {
   RedisOptions options = options_for(server.port());
   options.negative_ttl_ms = 600'000;
   RemoteHarness harness(options);
-  const auto blocks = chain(2, block_bytes);
+  const auto blocks = chain(2, stored_block_bytes);
   ASSERT_EQ(harness.write(blocks[0]).status.to_string(), "ok");
   EXPECT_EQ(harness.lookup(blocks).present, 1u);
   const auto asked = [&] {
@@ -99,7 +99,7 @@ TEST(RedisStore, WhatWasNotThereIsNotAskedForAgainUntilItIsWritten) {
   };
   server.command({"CONFIG", "RESETSTAT"});
   std::vector<TestBlock> missing;
-  missing.push_back(test_child(blocks[0], 2, block_bytes));
+  missing.push_back(test_child(blocks[0], 2, stored_block_bytes));
   ASSERT_EQ(missing[0].key, blocks[1].key);
   EXPECT_EQ(harness.lookup(missing).present, 0u);
   EXPECT_EQ(asked(), "");
@@ -111,7 +111,7 @@ TEST(RedisStore, WhatWasNotThereIsNotAskedForAgainUntilItIsWritten) {
 TEST(RedisStore, ErasesBehindTheWriteThatCameBefore) {
   RedisServer server;
   RemoteHarness harness(options_for(server.port()));
-  const TestBlock block = test_block(test_space(block_bytes), 3, block_bytes);
+  const TestBlock block = test_block(test_space(stored_block_bytes), 3, stored_block_bytes);
   const Ticket ticket = harness.start_write(block);
   harness.erase(block);
   EXPECT_EQ(harness.wait(ticket).status.to_string(), "ok");
@@ -137,7 +137,7 @@ TEST(RedisStore, ErasesMoreKeysThanOneCommandTakes) {
 TEST(RedisStore, ErasesOnAServerThatDoesNotKnowUnlink) {
   RedisServer server({"--rename-command", "UNLINK", ""});
   RemoteHarness harness(options_for(server.port()));
-  const TestBlock block = test_block(test_space(block_bytes), 3, block_bytes);
+  const TestBlock block = test_block(test_space(stored_block_bytes), 3, stored_block_bytes);
   ASSERT_EQ(harness.write(block).status.to_string(), "ok");
   harness.erase(block);
   EXPECT_TRUE(wait_until([&] { return server.command({"DBSIZE"}).text == "0"; }));
@@ -165,7 +165,7 @@ TEST(RedisStore, ManyRequestsAtOnceAreEachAnsweredOnce) {
   RedisOptions options = options_for(server.port());
   options.max_in_flight_bytes = mib;
   RemoteHarness harness(options);
-  const auto blocks = chain(200, block_bytes);
+  const auto blocks = chain(200, stored_block_bytes);
   std::vector<Ticket> tickets;
   for (const TestBlock& block : blocks) tickets.push_back(harness.start_write(block));
   for (const Ticket ticket : tickets) EXPECT_EQ(harness.wait(ticket).status.to_string(), "ok");
@@ -177,7 +177,8 @@ TEST(RedisStore, ManyRequestsAtOnceAreEachAnsweredOnce) {
   }
   for (const Ticket ticket : tickets) EXPECT_EQ(harness.wait(ticket).status.to_string(), "ok");
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    EXPECT_EQ(std::memcmp(destinations[i].data(), blocks[i].payload().data(), block_bytes), 0);
+    EXPECT_EQ(std::memcmp(destinations[i].data(), blocks[i].payload().data(), stored_block_bytes),
+              0);
 }
 
 TEST(RedisStore, AFullQueueRejects) {
