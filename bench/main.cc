@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 
+#include "bench/attention.h"
 #include "bench/catalog.h"
 #include "bench/codec.h"
 #include "bench/redis.h"
@@ -34,6 +35,36 @@ void add_throughput(CLI::App& app, const char* name, const char* what,
       ->capture_default_str();
   add_quick(command, options->quick);
   command.callback([options, run, &status] { status = run(*options, std::cout, std::cerr); });
+}
+
+void add_attention(CLI::App& app, int& status) {
+  auto options = std::make_shared<AttentionOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "attention", "Decoding over a prefix that sequences share, in two phases and in one");
+  inference::add_compute_options(command, options->model);
+  command.add_option("--sequences", options->sequences, "Numbers of sequences")
+      ->check(CLI::Range(1, 512))
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--shared-tokens", options->shared_tokens, "That they share, multiples of 32")
+      ->check(CLI::Range(32, 131'072))
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--own-tokens", options->own_tokens, "Of each sequence, behind those")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command.add_option("--repetitions", options->repetitions, "How often each point is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  add_quick(command, options->quick);
+  command.callback([options, &status] {
+    if (options->quick) {
+      options->sequences = {8, 32};
+      options->shared_tokens = {256, 2048};
+    }
+    for (std::uint32_t& tokens : options->shared_tokens) tokens -= tokens % chunk_tokens;
+    status = run_attention(*options, std::cout, std::cerr);
+  });
 }
 
 void add_rpc(CLI::App& app, int& status) {
@@ -223,6 +254,7 @@ int main(int argc, char** argv) {
   int status = 0;
   add_throughput(app, "prefill", "Tokens a second of prompts", run_prefill, status);
   add_throughput(app, "decode", "Tokens a second of answers", run_decode, status);
+  add_attention(app, status);
   add_rpc(app, status);
   add_redis(app, status);
   add_replay(app, status);

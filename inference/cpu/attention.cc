@@ -39,13 +39,15 @@ class Carver {
 }  // namespace
 
 AttentionPlan::AttentionPlan(const KernelTable& kernels, Compute compute,
-                             const KvGeometry& geometry, std::uint32_t heads, int threads)
+                             const KvGeometry& geometry, std::uint32_t heads, int threads,
+                             SharedPrefixes shared)
     : kernels_(kernels),
       operand_(operand_of(kernels, compute, geometry.dtype)),
       geometry_(geometry),
       heads_(heads),
       group_(heads / geometry.kv_heads),
       threads_(static_cast<std::size_t>(threads)),
+      shared_(shared),
       next_tile_(std::make_unique<std::atomic<std::uint32_t>[]>(geometry.layers)) {
   assert(heads % geometry.kv_heads == 0);
 }
@@ -92,11 +94,14 @@ void AttentionPlan::plan_decodes() {
   decodes_.clear();
   decode_chunks_ = 0;
   any_cut_ = false;
-  for (std::uint32_t s = 0; s < sequences_.size(); ++s) {
-    if (sequences_[s].tokens != 1) continue;
-    const std::uint32_t chunks = sequences_[s].first_position / chunk_tokens + 1;
-    decodes_.push_back({s, chunks, chunks, decode_chunks_, 0});
-    decode_chunks_ += chunks;
+  for (std::uint32_t s = 0; s < sequences_.size(); ++s)
+    if (sequences_[s].tokens == 1)
+      decodes_.push_back(
+          {.sequence = s, .end_chunk = sequences_[s].first_position / chunk_tokens + 1});
+  plan_shared();
+  for (Decode& decode : decodes_) {
+    decode.first_in_list = decode_chunks_;
+    decode_chunks_ += decode.listed();
   }
   std::size_t slots = 0;
   for (Decode& decode : decodes_) {
@@ -104,10 +109,10 @@ void AttentionPlan::plan_decodes() {
     std::size_t thread = 0;
     while (decode_chunks_ * (thread + 1) / threads_ <= decode.first_in_list) ++thread;
     const std::size_t end = decode_chunks_ * (thread + 1) / threads_;
-    decode.own_chunks = static_cast<std::uint32_t>(
-        std::min<std::size_t>(decode.chunks, end - decode.first_in_list));
+    decode.own_end = decode.first_chunk + static_cast<std::uint32_t>(std::min<std::size_t>(
+                                              decode.listed(), end - decode.first_in_list));
     decode.first_partial = slots;
-    slots += decode.chunks - decode.own_chunks;
+    slots += decode.end_chunk - decode.own_end;
   }
   any_cut_ = slots != 0;
   const auto grow = [](AlignedBuffer& buffer, std::size_t bytes) {
@@ -115,6 +120,46 @@ void AttentionPlan::plan_decodes() {
   };
   grow(states_, decodes_.size() * slot_floats() * sizeof(float));
   grow(partials_, slots * slot_floats() * sizeof(float));
+}
+
+void AttentionPlan::plan_shared() {
+  shared_runs_.clear();
+  shared_tiles_.clear();
+  if (shared_ == SharedPrefixes::apart || decodes_.size() < least_sharing_sequences) return;
+  // A block that a step writes is nobody else's: whole blocks before it may be shared.
+  std::vector<std::span<std::byte* const>> tables;
+  for (const Decode& decode : decodes_) {
+    const AttentionSequence& sequence = sequences_[decode.sequence];
+    tables.push_back(sequence.blocks.first(sequence.first_position / geometry_.block_tokens));
+  }
+  shared_runs_ = find_shared_runs(tables, least_sharing_sequences);
+  for (const std::vector<SharedRun>& runs : shared_runs_) {
+    std::vector<SharedTile>& tiles = shared_tiles_.emplace_back();
+    std::size_t size = std::max<std::size_t>(1, most_tile_rows / group_);
+    for (;; size /= 2) {
+      tiles.clear();
+      for (const SharedRun& run : runs) {
+        const std::span<const std::uint32_t> all(run.sequences);
+        // Of nearly the same size: the threads take the same number of them.
+        const std::size_t parts = (all.size() + size - 1) / size;
+        for (std::size_t part = 0; part < parts; ++part) {
+          const std::size_t begin = all.size() * part / parts;
+          const std::size_t end = all.size() * (part + 1) / parts;
+          for (std::uint32_t head = 0; head < geometry_.kv_heads; ++head)
+            tiles.push_back({head, static_cast<std::uint32_t>(run.first_block * geometry_.chunks()),
+                             static_cast<std::uint32_t>(run.last_block * geometry_.chunks()),
+                             all.subspan(begin, end - begin)});
+        }
+      }
+      if (tiles.size() % threads_ == 0 || tiles.size() >= tiles_a_thread * threads_ ||
+          size <= least_tile_tokens)
+        break;
+    }
+    for (const SharedRun& run : runs)
+      for (const std::uint32_t decode : run.sequences)
+        decodes_[decode].first_chunk =
+            static_cast<std::uint32_t>(run.last_block * geometry_.chunks());
+  }
 }
 
 void AttentionPlan::store_kv(std::uint32_t layer, const float* k, std::size_t ldk, const float* v,
@@ -211,7 +256,41 @@ float* AttentionPlan::decode_states(const Decode& decode) const {
   return reinterpret_cast<float*>(states_.data()) + index * slot_floats();
 }
 
-// Chunks [first_chunk, last_chunk), all of them before or all of them from own_chunks on.
+void AttentionPlan::attend_shared(TeamMember member, std::uint32_t layer, const SharedTile& tile,
+                                  const float* q, std::size_t ld) {
+  AttendArgs args = args_of(layer, sequences_[decodes_[tile.decodes[0]].sequence]);
+  const auto rows = static_cast<std::uint32_t>(tile.decodes.size() * group_);
+  const std::size_t head_floats = group_ * state_floats(args.padded_dim);  // of one sequence
+  const std::size_t state_bytes = tile.decodes.size() * head_floats * sizeof(float);
+  Carver carver(member.scratch(attend_scratch_bytes(rows, args.padded_dim) +
+                               rows * (args.q_pitch + 4) + state_bytes + 4 * 64));
+  args.scratch = carver.take<std::byte>(attend_scratch_bytes(rows, args.padded_dim));
+  auto* operands = carver.take<std::byte>(rows * args.q_pitch);
+  auto* positions = carver.take<std::uint32_t>(rows * sizeof(std::uint32_t));
+  args.states = carver.take<float>(state_bytes);
+  const auto kept = [&](std::size_t i) {
+    return decode_states(decodes_[tile.decodes[i]]) + tile.kv_head * head_floats;
+  };
+  for (std::size_t i = 0; i < tile.decodes.size(); ++i) {
+    const AttentionSequence& sequence = sequences_[decodes_[tile.decodes[i]].sequence];
+    convert_q(q + sequence.first_row * ld, tile.kv_head * group_, group_,
+              operands + i * group_ * args.q_pitch);
+    std::fill_n(positions + i * group_, group_, sequence.first_position);
+    if (tile.first_chunk > 0) std::copy_n(kept(i), head_floats, args.states + i * head_floats);
+  }
+  args.q = operands;
+  args.rows = rows;
+  args.positions = positions;
+  args.first_head = tile.kv_head;
+  args.last_head = tile.kv_head + 1;
+  args.first_chunk = tile.first_chunk;
+  args.last_chunk = tile.last_chunk;
+  kernels_.attend(args);
+  for (std::size_t i = 0; i < tile.decodes.size(); ++i)
+    std::copy_n(args.states + i * head_floats, head_floats, kept(i));
+}
+
+// Chunks [first_chunk, last_chunk), all of them before or all of them from own_end on.
 void AttentionPlan::attend_part(TeamMember member, std::uint32_t layer, const Decode& decode,
                                 std::uint32_t first_chunk, std::uint32_t last_chunk, const float* q,
                                 std::size_t ld) {
@@ -231,11 +310,11 @@ void AttentionPlan::attend_part(TeamMember member, std::uint32_t layer, const De
   args.last_head = geometry_.kv_heads;
   args.first_chunk = first_chunk;
   args.last_chunk = last_chunk;
-  if (first_chunk < decode.own_chunks) {
+  if (first_chunk < decode.own_end) {
     args.states = decode_states(decode);
   } else {
     args.states = reinterpret_cast<float*>(partials_.data()) +
-                  (decode.first_partial + first_chunk - decode.own_chunks) * slot_floats();
+                  (decode.first_partial + first_chunk - decode.own_end) * slot_floats();
     args.partial_stride = slot_floats();
   }
   kernels_.attend(args);
@@ -247,9 +326,9 @@ void AttentionPlan::finish_decode(const Decode& decode, std::uint32_t first_head
   const std::uint32_t padded_dim = geometry_.padded_head_dim();
   const std::size_t floats = state_floats(padded_dim);
   float* states = decode_states(decode) + first_head * floats;
-  for (std::uint32_t chunk = decode.own_chunks; chunk < decode.chunks; ++chunk) {
+  for (std::uint32_t chunk = decode.own_end; chunk < decode.end_chunk; ++chunk) {
     const float* partials = reinterpret_cast<const float*>(partials_.data()) +
-                            (decode.first_partial + chunk - decode.own_chunks) * slot_floats() +
+                            (decode.first_partial + chunk - decode.own_end) * slot_floats() +
                             first_head * floats;
     kernels_.merge_states(states, partials, last_head - first_head, padded_dim);
   }
@@ -270,25 +349,31 @@ void AttentionPlan::attend(TeamMember member, std::uint32_t layer, const float* 
   }
 
   const auto thread = static_cast<std::size_t>(member.thread());
+  for (const std::vector<SharedTile>& tiles : shared_tiles_) {
+    for (std::size_t i = thread; i < tiles.size(); i += threads_)
+      attend_shared(member, layer, tiles[i], q, ld);
+    member.barrier();
+  }
+
   const std::size_t begin = decode_chunks_ * thread / threads_;
   const std::size_t end = decode_chunks_ * (thread + 1) / threads_;
   for (const Decode& decode : decodes_) {
-    if (decode.first_in_list + decode.chunks <= begin || decode.first_in_list >= end) continue;
-    const auto first =
-        static_cast<std::uint32_t>(std::max(begin, decode.first_in_list) - decode.first_in_list);
-    const auto last = static_cast<std::uint32_t>(
-        std::min<std::size_t>(end - decode.first_in_list, decode.chunks));
+    if (decode.first_in_list + decode.listed() <= begin || decode.first_in_list >= end) continue;
+    const auto chunk_at = [&](std::size_t in_list) {
+      return decode.first_chunk + static_cast<std::uint32_t>(in_list - decode.first_in_list);
+    };
+    const std::uint32_t first = chunk_at(std::max(begin, decode.first_in_list));
+    const std::uint32_t last = chunk_at(std::min(end, decode.first_in_list + decode.listed()));
     attend_part(member, layer, decode, first, last, q, ld);
-    if (last == decode.own_chunks && decode.own_chunks == decode.chunks) {
+    if (last == decode.own_end && decode.own_end == decode.end_chunk)
       finish_decode(decode, 0, heads_, out);
-    }
   }
   if (!any_cut_) return;
 
   member.barrier();
   std::size_t item = 0;  // (cut sequence, kv head): every thread takes its share
   for (const Decode& decode : decodes_) {
-    if (decode.own_chunks == decode.chunks) continue;
+    if (decode.own_end == decode.end_chunk) continue;
     for (std::uint32_t head = 0; head < geometry_.kv_heads; ++head, ++item) {
       if (item % threads_ != thread) continue;
       finish_decode(decode, head * group_, (head + 1) * group_, out);

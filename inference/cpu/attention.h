@@ -4,6 +4,10 @@
 // 32 tokens gives a partial result (maximum, sum, weighted values), and partial results are merged
 // in order of position. So the output of a token depends on the KV before it only, never on which
 // tokens were computed together or by how many threads.
+//
+// Decoding is done in two phases where several sequences begin with the same blocks: chunks that
+// they share are read once for the queries of all of them, then each goes on with its own. The
+// state of a row passes from one phase to the next, so that its chunks are still merged in order.
 #pragma once
 
 #include <atomic>
@@ -18,6 +22,7 @@
 #include "inference/cpu/isa.h"
 #include "inference/cpu/kernel_table.h"
 #include "inference/cpu/linear.h"
+#include "inference/cpu/shared_prefix.h"
 #include "inference/cpu/team.h"
 
 namespace terrace::inference {
@@ -32,12 +37,18 @@ struct AttentionSequence {
   std::span<std::byte* const> blocks;
 };
 
+// Whether chunks that sequences share are read once for all of them. It changes no bit of a result.
+enum class SharedPrefixes { together, apart };
+
+// Fewer sequences than this with one prefix are as quick apart.
+constexpr std::size_t least_sharing_sequences = 4;
+
 // The attention of one forward pass: who computes what. Reused from pass to pass.
 class AttentionPlan {
  public:
   // `heads` is a multiple of geometry.kv_heads. The scale is 1/sqrt(head_dim).
   AttentionPlan(const KernelTable& kernels, Compute compute, const KvGeometry& geometry,
-                std::uint32_t heads, int threads);
+                std::uint32_t heads, int threads, SharedPrefixes shared = SharedPrefixes::together);
 
   // Before the pass, by one thread. Copies the sequences; their block tables must live through it.
   void begin(std::span<const AttentionSequence> sequences);
@@ -61,18 +72,31 @@ class AttentionPlan {
   struct Tile {
     std::uint32_t sequence, kv_head, first_token, tokens;
   };
-  // A sequence with one new token. The chunks of all of them form one list that is cut into
-  // equal parts, one a thread. The thread that has chunk 0 of a sequence merges on from there up
-  // to own_chunks; the results of the chunks after that are kept apart and merged at the end,
-  // in order, so that the cut does not show in the result.
+  // A sequence with one new token. The chunks from first_chunk on of all of them form one list that
+  // is cut into equal parts, one a thread. The thread that has first_chunk of a sequence merges on
+  // from there up to own_end; the results of the chunks after that are kept apart and merged at
+  // the end, in order, so that the cut does not show in the result.
   struct Decode {
-    std::uint32_t sequence, chunks, own_chunks;
-    std::size_t first_in_list;
-    std::size_t first_partial;  // index of a slot of partials_
+    std::uint32_t sequence;
+    std::uint32_t first_chunk = 0;  // those before it were shared
+    std::uint32_t end_chunk = 0;
+    std::uint32_t own_end = 0;
+    std::size_t first_in_list = 0;
+    std::size_t first_partial = 0;  // index of a slot of partials_
+
+    std::uint32_t listed() const { return end_chunk - first_chunk; }
+  };
+  // Chunks of one kv head that some decoding sequences share, and their queries.
+  struct SharedTile {
+    std::uint32_t kv_head, first_chunk, last_chunk;
+    std::span<const std::uint32_t> decodes;  // indices, into shared_runs_
   };
 
   void plan_tiles();
   void plan_decodes();
+  void plan_shared();
+  void attend_shared(TeamMember member, std::uint32_t layer, const SharedTile& tile, const float* q,
+                     std::size_t ld);
   void attend_tile(TeamMember member, std::uint32_t layer, const Tile& tile, const float* q,
                    std::size_t ld, PreparedRows& out);
   void attend_part(TeamMember member, std::uint32_t layer, const Decode& decode,
@@ -92,10 +116,13 @@ class AttentionPlan {
   KvGeometry geometry_;
   std::uint32_t heads_, group_;
   std::size_t threads_;
+  SharedPrefixes shared_;
 
   std::vector<AttentionSequence> sequences_;
   std::vector<Tile> tiles_;
   std::vector<Decode> decodes_;
+  std::vector<std::vector<SharedRun>> shared_runs_;    // by level
+  std::vector<std::vector<SharedTile>> shared_tiles_;  // likewise; a level needs the one before
   std::size_t decode_chunks_ = 0;
   bool any_cut_ = false;
   AlignedBuffer states_, partials_;

@@ -20,6 +20,11 @@ const std::map<std::string, Isa> isa_names = {{"auto", Isa::automatic},
 CLI::Option* add_model_options(CLI::App& command, std::string& path, ModelOptions& options) {
   CLI::Option* model =
       command.add_option("--model", path, "GGUF file of a llama-architecture model")->required();
+  add_compute_options(command, options);
+  return model;
+}
+
+void add_compute_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--compute", options.compute, "Precision of products (default bf16)")
       ->transform(CLI::CheckedTransformer(compute_names).description("bf16|f32"));
   command.add_option("--kv", options.kv, "Precision of the KV cache (default bf16)")
@@ -29,7 +34,6 @@ CLI::Option* add_model_options(CLI::App& command, std::string& path, ModelOption
   command.add_option("--isa", options.isa, "Instruction set; auto picks the best one")
       ->transform(
           CLI::CheckedTransformer(isa_names).description("auto|portable|avx2|avx512|avx512_bf16"));
-  return model;
 }
 
 }  // namespace terrace::inference

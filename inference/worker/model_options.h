@@ -12,4 +12,7 @@ namespace terrace::inference {
 // `options` must outlive the parsing.
 CLI::Option* add_model_options(CLI::App& command, std::string& path, ModelOptions& options);
 
+// The same without --model.
+void add_compute_options(CLI::App& command, ModelOptions& options);
+
 }  // namespace terrace::inference

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 
 #include "core/bytes.h"
 #include "tests/inference/cpu/kernel_sets.h"
@@ -215,6 +216,60 @@ TEST_P(AttentionTest, SequencesOfAPassDoNotShow) {
   }
 }
 
+// Sequences that decode over the same blocks, some of them over more of the same ones than others,
+// are as if each had blocks of its own.
+TEST_P(AttentionTest, SharedBlocksDoNotShow) {
+  struct Sharer {
+    std::uint32_t of_all, of_some, tokens;  // shared tokens, and all
+  };
+  const std::vector<Sharer> sharers = {{64, 64, 65},  {64, 96, 97},  {64, 96, 120},
+                                       {64, 64, 128}, {64, 96, 128}, {0, 0, 70},
+                                       {64, 96, 110}, {64, 96, 150}, {64, 64, 96}};
+  const Shape shape{6, 2, 32, 32};
+  for (const KvDtype kv : {KvDtype::bf16, KvDtype::f32}) {
+    std::vector<Subject> subjects;
+    std::vector<Blocks> blocks;
+    std::vector<float> right;
+    std::vector<AttentionSequence> sequences;
+    Subject batch(table(), Compute::bf16, kv, shape, 0, 0);
+    for (std::uint32_t i = 0; i < sharers.size(); ++i) {
+      const Sharer& sharer = sharers[i];
+      Subject& subject =
+          subjects.emplace_back(table(), Compute::bf16, kv, shape, sharer.tokens, 300 + 10 * i);
+      Blocks& own = blocks.emplace_back(batch.geometry, sharer.tokens);
+      const auto share = [&](std::size_t with, std::uint32_t tokens) {
+        const std::size_t values = tokens * subject.kv_columns();
+        std::copy_n(subjects[with].k.begin(), values, subject.k.begin());
+        std::copy_n(subjects[with].v.begin(), values, subject.v.begin());
+        std::copy_n(blocks[with].table.begin(), tokens / shape.block_tokens, own.table.begin());
+      };
+      if (i > 0) share(0, sharer.of_all);
+      if (i > 1 && sharer.of_some > sharer.of_all) share(1, sharer.of_some);
+      Team team(1);
+      AttentionPlan plan(table(), Compute::bf16, batch.geometry, shape.heads, 1);
+      const AttentionSequence all{0, sharer.tokens, 0, own.table};
+      std::vector<float> alone;
+      subject.run(team, plan, {&all, 1}, 0, alone);
+      const auto append_last = [&](std::vector<float>& to, const std::vector<float>& from,
+                                   std::size_t columns) {
+        to.insert(to.end(), from.end() - static_cast<std::ptrdiff_t>(columns), from.end());
+      };
+      append_last(batch.q, subject.q, subject.columns());
+      append_last(batch.k, subject.k, subject.kv_columns());
+      append_last(batch.v, subject.v, subject.kv_columns());
+      append_last(right, alone, subject.columns());
+      sequences.push_back({i, 1, sharer.tokens - 1, own.table});
+    }
+    for (int threads = 1; threads <= 3; ++threads) {
+      Team team(threads);
+      AttentionPlan plan(table(), Compute::bf16, batch.geometry, shape.heads, threads);
+      std::vector<float> together;
+      batch.run(team, plan, sequences, 0, together);
+      EXPECT_TRUE(same_bits(together, right)) << threads << " threads, " << to_string(kv);
+    }
+  }
+}
+
 // What lies behind a token in its block is never seen, also where it is not zero.
 TEST_P(AttentionTest, LaterTokensOfABlockAreNotSeen) {
   const Shape shape{3, 1, 64, 32};
@@ -273,6 +328,39 @@ TEST_P(AttentionTest, StoresTheTilesOfTheLayout) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, AttentionTest, testing::ValuesIn(kernel_sets()), name_of);
+
+TEST(SharedRuns, AreFoundLevelByLevel) {
+  std::vector<std::byte> memory(64);
+  const auto table = [&](std::initializer_list<int> blocks) {
+    std::vector<std::byte*> addresses;
+    for (const int block : blocks) addresses.push_back(&memory[static_cast<std::size_t>(block)]);
+    return addresses;
+  };
+  const std::vector<std::vector<std::byte*>> owned = {
+      table({1, 2, 3, 4}), table({1, 2, 3, 5, 6}), table({9, 2, 3}), table({1, 2, 3, 5, 6, 7}),
+      table({1, 2}),       table({1, 2, 3, 5, 8}), table({}),        table({9, 3}),
+      table({1, 2, 3, 4})};
+  const std::vector<std::span<std::byte* const>> tables(owned.begin(), owned.end());
+  using Run = std::tuple<std::vector<std::uint32_t>, std::size_t, std::size_t>;
+  const auto found = [&](std::size_t least) {
+    std::vector<std::vector<Run>> levels;
+    for (const auto& runs : find_shared_runs(tables, least)) {
+      levels.emplace_back();
+      for (const SharedRun& run : runs)
+        levels.back().emplace_back(run.sequences, run.first_block, run.last_block);
+    }
+    return levels;
+  };
+  using Levels = std::vector<std::vector<Run>>;
+  EXPECT_EQ(found(3), (Levels{{Run{{0, 1, 3, 4, 5, 8}, 0, 2}},
+                              {Run{{0, 1, 3, 5, 8}, 2, 3}},
+                              {Run{{1, 3, 5}, 3, 4}}}));
+  EXPECT_EQ(found(2), (Levels{{Run{{0, 1, 3, 4, 5, 8}, 0, 2}, Run{{2, 7}, 0, 1}},
+                              {Run{{0, 1, 3, 5, 8}, 2, 3}},
+                              {Run{{0, 8}, 3, 4}, Run{{1, 3, 5}, 3, 4}},
+                              {Run{{1, 3}, 4, 5}}}));
+  EXPECT_EQ(found(7), Levels{});
+}
 
 TEST(AttentionFamilyTest, EqualNumericsGiveEqualBits) {
   for (const Compute compute : {Compute::bf16, Compute::f32}) {
