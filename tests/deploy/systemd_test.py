@@ -72,7 +72,7 @@ class InstalledService(support.TestCase):
     def test_says_what_the_daemon_answers(self):
         self.assertEqual(self.setting("Type"), "notify")
         self.assertGreater(seconds(self.setting("WatchdogSec")), 0)
-        self.assertEqual(self.setting("ExecReload"), "/bin/kill -HUP $MAINPID")
+        self.assertEqual(self.setting("ExecReload"), '/bin/sh -c "kill -HUP $MAINPID"')
 
     @support.needs("systemd-analyze")
     def test_systemd_finds_no_mistake(self):
