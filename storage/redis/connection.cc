@@ -41,6 +41,7 @@ void Connection::open(const SocketAddress& address) {
   const int on = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer_bytes, sizeof send_buffer_bytes);
   epoll_event event{};
   event.events = watched_ = EPOLLIN | EPOLLOUT;
   event.data.ptr = this;

@@ -152,8 +152,12 @@ void Engine::render(Command& command) const {
   switch (command.kind) {
     case Command::Kind::exists: {
       const SpaceNames names = names_.in(command.lookup->space);
-      for (const std::uint32_t index : command.indexes)
-        add("EXISTS", names.of(command.lookup->keys[index]));
+      std::string name;
+      for (const std::uint32_t index : command.indexes) {
+        names.write(command.lookup->keys[index], name);
+        if (command.text.empty()) command.text.reserve(command.indexes.size() * (name.size() + 32));
+        add("EXISTS", name);
+      }
       command.replies = command.indexes.size();
       return;
     }

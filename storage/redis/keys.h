@@ -15,6 +15,11 @@ class SpaceNames {
   explicit SpaceNames(std::string prefix) : prefix_(std::move(prefix)) {}
 
   std::string of(const BlockKey& key) const { return prefix_ + key.hex(); }
+  // The same into `name`, whose memory is used again.
+  void write(const BlockKey& key, std::string& name) const {
+    name = prefix_;
+    name += key.hex();
+  }
 
  private:
   const std::string prefix_;

@@ -1,5 +1,4 @@
-// The protocol as hiredis knows it: commands are formatted, and replies of more than one line read,
-// by its functions.
+// The protocol: how commands are written, and replies of more than one line read, by hiredis.
 #pragma once
 
 #include <memory>
