@@ -168,7 +168,25 @@ void check_redis(OptionReader& options, const RedisOptions& redis) {
                     "found one of certificate and key, expected both or none");
 }
 
-// `password_file` in place of a password: its first line.
+// What lies in a file, in place of an option: its first line.
+Status read_first_line(OptionReader& options, const std::string& name, const std::string& file_name,
+                       std::string& text) {
+  const std::string option = "redis." + name + "_file";
+  if (file_name.empty()) return {};
+  if (!text.empty())
+    options.problem(option, "found a " + name + " beside it, expected one of the two");
+  std::ifstream file(file_name, std::ios::binary);
+  std::string all(max_secret_bytes + 1, '\0');
+  file.read(all.data(), static_cast<std::streamsize>(all.size()));
+  all.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || (!file && !file.eof()))
+    return {StatusCode::io_error, option + ": cannot read " + file_name};
+  text = all.substr(0, all.find_first_of("\r\n"));
+  if (text.empty() || all.size() > max_secret_bytes)
+    options.problem(option, "found no " + name + " in its first line, expected one");
+  return {};
+}
+
 Status read_redis(OptionReader& options, RedisOptions& redis) {
   options.texts("redis.endpoints", redis.endpoints);
   if (std::ranges::any_of(redis.endpoints, &std::string::empty))
@@ -177,7 +195,8 @@ Status read_redis(OptionReader& options, RedisOptions& redis) {
                  {{"standalone", RedisMode::standalone}, {"cluster", RedisMode::cluster}});
   options.text("redis.user", redis.user);
   options.secret("redis.password", redis.password);
-  std::string password_file;
+  std::string user_file, password_file;
+  options.text("redis.user_file", user_file);
   options.text("redis.password_file", password_file);
   options.integer("redis.database", redis.database, 0u, max_redis_database);
   if (redis.mode == RedisMode::cluster && redis.database != 0)
@@ -200,18 +219,9 @@ Status read_redis(OptionReader& options, RedisOptions& redis) {
   options.text("redis.tls.server_name", redis.tls.server_name);
   options.flag("redis.tls.verify", redis.tls.verify);
 
-  if (password_file.empty()) return {};
-  if (!redis.password.empty())
-    options.problem("redis.password_file", "found a password beside it, expected one of the two");
-  std::ifstream file(password_file, std::ios::binary);
-  std::string text(max_secret_bytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || (!file && !file.eof()))
-    return {StatusCode::io_error, "redis.password_file: cannot read " + password_file};
-  redis.password = text.substr(0, text.find_first_of("\r\n"));
-  if (redis.password.empty() || text.size() > max_secret_bytes)
-    options.problem("redis.password_file", "found no password in its first line, expected one");
+  for (const Status& status : {read_first_line(options, "user", user_file, redis.user),
+                               read_first_line(options, "password", password_file, redis.password)})
+    if (!status.ok()) return status;
   return {};
 }
 

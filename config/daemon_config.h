@@ -84,7 +84,7 @@ struct RedisTlsOptions {
 struct RedisOptions {
   std::vector<std::string> endpoints;  // "host:port"; none: no such tier
   RedisMode mode = RedisMode::standalone;
-  std::string user, password;  // the password also out of password_file
+  std::string user, password;  // also out of user_file, password_file
   RedisTlsOptions tls;
   unsigned database = 0;
   std::string key_prefix = "terrace";

@@ -239,6 +239,17 @@ TEST(DaemonConfig, ThePasswordOfRedisMayLieInAFile) {
   EXPECT_EQ(missing.error().code(), StatusCode::io_error);
 }
 
+TEST(DaemonConfig, TheUserOfRedisMayLieInAFileBesideThePassword) {
+  const ConfigFile user("worker\n"), password("hush\n");
+  const std::string user_file = "redis.user_file=\"" + user.path().string() + "\"",
+                    password_file = "redis.password_file=\"" + password.path().string() + "\"";
+  const auto config = load_with({user_file.c_str(), password_file.c_str()});
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->redis.user + " " + config->redis.password, "worker hush");
+  EXPECT_THAT(message_with({"redis.user=\"other\"", user_file.c_str(), password_file.c_str()}),
+              HasSubstr("redis.user_file"));
+}
+
 TEST(DaemonConfig, SecretsAreNotSaid) {
   for (const std::string& message :
        {message_for("redis = {password = 31415926}"), message_with({"redis.password=31415926"}),
