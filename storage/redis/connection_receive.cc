@@ -114,7 +114,9 @@ Connection::Outcome Connection::parse() {
     }
     if (sending_ == 0)  // nothing was wholly sent
       return end(broken("a reply to nothing"));
-    if (commands_.front()->kind == Command::Kind::slots) {
+    // Also what lies under a probe's name, though nothing should.
+    const auto kind = commands_.front()->kind;
+    if (kind == Command::Kind::slots || kind == Command::Kind::probe) {
       auto progress = structured_.read(staged());
       if (!progress) return tl::unexpected(End{progress.error()});
       staged_begin_ += progress->consumed;

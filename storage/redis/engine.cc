@@ -147,6 +147,7 @@ std::int64_t Engine::due_ns() const {
   std::int64_t due = no_time_ns;
   if (!deadlines_.empty()) due = deadlines_.top()->deadline_ns;
   if (map_wanted_ && !map_asked_) due = std::min(due, map_at_ns_);
+  if (!map_wanted_) due = std::min(due, map_stale_ns_);
   for (const auto& [endpoint, server] : servers_) due = std::min(due, server->due_ns());
   return due;
 }

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <queue>
+#include <random>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -134,7 +135,9 @@ class Engine final : Server::Owner {
 
   ClusterMap map_;
   bool map_known_ = false, map_wanted_ = false, map_asked_ = false;
-  std::int64_t map_at_ns_ = 0;
+  std::int64_t map_at_ns_ = 0;              // not asked for before
+  std::int64_t map_stale_ns_ = no_time_ns;  // asked for then in any case
+  std::minstd_rand random_{std::random_device{}()};
   std::size_t map_turn_ = 0;
   // standalone: a slot that the server says is elsewhere, for it is part of a cluster.
   std::optional<std::uint16_t> foreign_slot_;

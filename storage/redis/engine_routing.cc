@@ -87,7 +87,10 @@ std::unique_ptr<Command> Engine::make_probe(const Server& server) {
   for (unsigned number = 0; number < max_probe_names; ++number) {
     const std::string name = names_.probe(number);
     if (!is_to_answer(slot_of(name))) continue;
-    append_command(probe->text, std::array<std::string_view, 2>{"EXISTS", name});
+    // A user may be allowed the one and not the other; both are needed.
+    for (const char* const question : {"EXISTS", "GET"})
+      append_command(probe->text, std::array<std::string_view, 2>{question, name});
+    probe->replies = 2;
     return probe;
   }
   // It has no slot: a node that only knows the map.
@@ -99,7 +102,7 @@ void Engine::refresh_map(std::int64_t now_ns) {
   if (environment_.options.mode != RedisMode::cluster) return;
   // While a master is away, one of its replicas may be about to take its place.
   const auto is_asked = [](const auto& entry) { return entry.second->asked(); };
-  if (!std::ranges::all_of(servers_, is_asked)) map_wanted_ = true;
+  if (!std::ranges::all_of(servers_, is_asked) || now_ns >= map_stale_ns_) map_wanted_ = true;
   if (!map_known_ && std::ranges::none_of(servers_, is_asked))
     for (auto& command : std::exchange(homeless_, {}))
       fail(*command, Status(StatusCode::unavailable, "no node of the cluster answers"),
@@ -138,6 +141,9 @@ void Engine::adopt_map(Server& server, const Reply& reply) {
   map_ = std::move(*map);
   map_known_ = true;
   map_wanted_ = false;
+  const std::int64_t most_ns = environment_.options.map_refresh_ms * ns_a_ms;
+  map_stale_ns_ = environment_.now_ns() +
+                  std::uniform_int_distribution<std::int64_t>(most_ns / 2, most_ns)(random_);
   server.answered();  // it may be asked for what follows
   for (const RedisEndpoint& master : map_.masters()) server_at(master);
   for (auto& command : std::exchange(homeless_, {}))

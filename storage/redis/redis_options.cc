@@ -99,6 +99,7 @@ Status validate(const RedisOptions& options) {
         check_range("breaker_max_open_ms", options.breaker_max_open_ms, options.breaker_open_ms,
                     max_redis_timeout_ms),
         check_range("write_pause_ms", options.write_pause_ms, 0, max_redis_timeout_ms),
+        check_range("map_refresh_ms", options.map_refresh_ms, 1, max_redis_timeout_ms),
         check_range("negative_ttl_ms", options.negative_ttl_ms, 0, max_redis_timeout_ms),
         check_range("negative_entries", static_cast<std::int64_t>(options.negative_entries), 0,
                     1 << 24)})

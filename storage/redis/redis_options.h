@@ -69,6 +69,9 @@ struct RedisOptions {
   std::int64_t breaker_open_ms = 200;  // at first so long, then twice as long each time,
   std::int64_t breaker_max_open_ms = 5000;  // up to this; each less up to half of it at random
   std::int64_t write_pause_ms = 1000;       // after a server refused to take more
+  // cluster: after so long, less up to half of it at random, its map is asked for again, also
+  // where nothing says that it changed.
+  std::int64_t map_refresh_ms = 60'000;
 
   // What was not there is not asked for again for so long.
   std::int64_t negative_ttl_ms = 500;

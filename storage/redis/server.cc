@@ -168,9 +168,10 @@ void Server::answered() {
 }
 
 void Server::replied(Command& command, Reply reply) {
+  const bool is_half = command.kind == Command::Kind::probe && command.answered < command.replies;
   // First, for it may be an answer that says that the server is of no use.
   owner_.replied(*this, command, std::move(reply));
-  answered();
+  if (!is_half) answered();
 }
 
 void Server::received(Command& command, Result<std::uint64_t> outcome) {

@@ -52,6 +52,14 @@ class RedisClusterTest : public ::testing::Test {
     return served;
   }
 
+  // How often a server has carried a command out.
+  static std::int64_t calls(const RedisServer& server, const std::string& command) {
+    const std::string all = server.command({"INFO", "commandstats"}).text;
+    const std::string name = "cmdstat_" + command + ":calls=";
+    const std::size_t at = all.find(name);
+    return at == std::string::npos ? 0 : std::stoll(all.substr(at + name.size()));
+  }
+
   std::string why_not_;  // why read_all() was last told no
   RedisCluster cluster_;
   RemoteHarness harness_{options_for(cluster_)};
@@ -188,6 +196,26 @@ TEST_F(RedisClusterTest, ToWhoTakesANodeForAServerOfItsOwnItSaysSo) {
   EXPECT_EQ(usage.redirections, 0u);
   EXPECT_FALSE(harness.store().available());
   EXPECT_EQ(openings.count(), 1u) << "it was said to answer in between";
+}
+
+TEST_F(RedisClusterTest, TheMapIsLearnedAnewWithoutBeingToldOfAChange) {
+  RedisOptions options = options_for(cluster_);
+  options.map_refresh_ms = 50;
+  RemoteHarness harness(options);
+  ASSERT_EQ(harness.write(blocks_[0]).status.to_string(), "ok");
+  const std::size_t from = master_of(blocks_[0]), to = (from + 1) % RedisCluster::masters;
+  cluster_.move_slot(slot(blocks_[0]), from, to, [] {});
+  const auto maps_told = [this] {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < RedisCluster::masters; ++i)
+      sum += calls(cluster_.node(i), "cluster|slots");
+    return sum;
+  };
+  // Who asks for a second has had the first.
+  const std::int64_t before = maps_told();
+  ASSERT_TRUE(wait_until([&] { return maps_told() >= before + 2; }));
+  EXPECT_EQ(harness.read(blocks_[0]).status.to_string(), "ok");
+  EXPECT_EQ(harness.store().usage().redirections, 0u);
 }
 
 TEST_F(RedisClusterTest, ALostClusterComesBack) {

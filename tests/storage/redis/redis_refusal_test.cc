@@ -1,4 +1,5 @@
 // Servers that answer, but with a refusal.
+#include <atomic>
 #include <string>
 
 #include "tests/storage/redis/log_counter.h"
@@ -168,6 +169,56 @@ TEST_F(RedisRefusalForGood, AUserWhoMayNotReadIsNoUse) {
   server_.command({"ACL", "SETUSER", "stranger", "~*"});
   EXPECT_TRUE(harness.wait_available());
   EXPECT_TRUE(wait_until([&] { return harness.write(block_).status.ok(); }));
+}
+
+TEST_F(RedisRefusalForGood, AUserWhoMayAskAndNotReadIsNoUse) {
+  server_.command({"ACL", "SETUSER", "half", "on", ">secret", "~*", "+@all", "-get"});
+  RedisOptions options = options_for(server_.port());
+  options.user = "half";
+  options.password = "secret";
+  RemoteHarness harness(options);
+  ASSERT_EQ(harness.write(block_).status.to_string(), "ok");
+  EXPECT_EQ(harness.read(block_).status.code(), StatusCode::unavailable);
+  expect_away(harness);
+  expect_reason(harness, "NOPERM");
+  server_.command({"ACL", "SETUSER", "half", "+get"});
+  ASSERT_TRUE(harness.wait_available());
+  EXPECT_EQ(harness.read(block_).status.to_string(), "ok");
+}
+
+// The machine's clock with a date of its own.
+class DatedClock final : public Clock {
+ public:
+  std::int64_t monotonic_ns() const override { return system_.monotonic_ns(); }
+  std::int64_t unix_ms() const override { return date_ms; }
+  std::atomic<std::int64_t> date_ms = 1000;
+
+ private:
+  const SystemClock system_;
+};
+
+TEST_F(RedisRefusalForGood, ItIsOffSinceItFailedAndNotSinceItWasLastTried) {
+  const auto allow = [this](const char* keys) {
+    server_.command({"ACL", "SETUSER", "stranger", "on", ">secret", "resetkeys", keys, "+@all"});
+  };
+  allow("~other:*");
+  RedisOptions options = options_for(server_.port());
+  options.user = "stranger";
+  options.password = "secret";
+  const auto clock = std::make_shared<DatedClock>();
+  RemoteHarness harness(options, clock);
+  EXPECT_EQ(harness.read(block_).status.code(), StatusCode::unavailable);
+  expect_away(harness);
+  EXPECT_EQ(harness.store().usage().failed_unix_ms, 1000);
+  clock->date_ms = 2000;
+  expect_away(harness);  // which tries it some more times
+  EXPECT_EQ(harness.store().usage().failed_unix_ms, 1000);
+  allow("~*");
+  ASSERT_TRUE(harness.wait_available());
+  allow("~other:*");
+  EXPECT_EQ(harness.read(block_).status.code(), StatusCode::unavailable);
+  ASSERT_TRUE(harness.wait_available(false));
+  EXPECT_EQ(harness.store().usage().failed_unix_ms, 2000);
 }
 
 TEST_F(RedisRefusalForGood, AServerWithoutAMapIsNoUseToACluster) {

@@ -55,8 +55,8 @@ std::vector<TestBlock> chain(std::size_t count, std::size_t bytes, std::uint64_t
   return blocks;
 }
 
-RemoteHarness::RemoteHarness(const RedisOptions& options) {
-  auto store = RedisStore::open(options);
+RemoteHarness::RemoteHarness(const RedisOptions& options, std::shared_ptr<const Clock> clock) {
+  auto store = RedisStore::open(options, std::move(clock));
   if (!store) {
     ADD_FAILURE() << "open: " << store.error().to_string();
     std::abort();

@@ -31,8 +31,8 @@ std::vector<TestBlock> chain(std::size_t count, std::size_t bytes, std::uint64_t
 
 class RemoteHarness {
  public:
-  // The test fails if it does not open.
-  explicit RemoteHarness(const RedisOptions& options);
+  // The test fails if it does not open. A null clock is the system's.
+  explicit RemoteHarness(const RedisOptions& options, std::shared_ptr<const Clock> clock = nullptr);
 
   RedisStore& store() { return *store_; }
   Ticket next_ticket() { return ++last_ticket_; }
