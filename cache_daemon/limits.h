@@ -53,6 +53,12 @@ constexpr std::uint64_t max_pin_ttl_ms = 10ull * 366 * 24 * 3600 * 1000;
 // Prefixes that one operator's connection may warm at the same time.
 constexpr std::size_t max_warms_at_once = 4;
 
+// What one answer brings of a block's payload.
+constexpr std::size_t max_piece_bytes = std::size_t{1} << 20;
+
+// Blocks that one operator's connection may be reading at the same time.
+constexpr std::size_t max_block_reads_at_once = 4;
+
 // How long accepting pauses after it failed, say for want of descriptors.
 constexpr std::chrono::milliseconds accept_pause{100};
 

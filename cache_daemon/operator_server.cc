@@ -62,6 +62,18 @@ ordered_json redis_json(const storage::RemoteStats& redis) {
           {"redirections", usage.redirections}};
 }
 
+void write_pin(const storage::PinInfo& from, protocol::PinInfo::Builder to) {
+  to.setKey(pack(from.key));
+  to.setSpace(pack(from.space));
+  to.setTier(from.tier ? static_cast<std::uint8_t>(*from.tier) : protocol::ANY_TIER);
+  to.setExpiresUnixMs(from.expires_unix_ms);
+  to.setBlocks(from.blocks);
+  to.setBytes(from.bytes);
+  to.setWhole(from.whole);
+}
+
+}  // namespace
+
 void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to) {
   to.setSpace(pack(from.space));
   to.setKey(pack(from.key));
@@ -76,18 +88,6 @@ void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to
   to.setRecency(from.recency);
   to.setBytes(from.bytes);
 }
-
-void write_pin(const storage::PinInfo& from, protocol::PinInfo::Builder to) {
-  to.setKey(pack(from.key));
-  to.setSpace(pack(from.space));
-  to.setTier(from.tier ? static_cast<std::uint8_t>(*from.tier) : protocol::ANY_TIER);
-  to.setExpiresUnixMs(from.expires_unix_ms);
-  to.setBlocks(from.blocks);
-  to.setBytes(from.bytes);
-  to.setWhole(from.whole);
-}
-
-}  // namespace
 
 BlockKey read_key(capnp::Data::Reader from) {
   const auto key = protocol::unpack_key(from);

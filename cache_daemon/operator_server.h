@@ -26,6 +26,7 @@ class OperatorServer final : public protocol::Operator::Server {
   kj::Promise<void> warm(WarmContext call) override;
   kj::Promise<void> sessions(SessionsContext call) override;
   kj::Promise<void> kick(KickContext call) override;
+  kj::Promise<void> readBlock(ReadBlockContext call) override;
 
  private:
   Context& context_;
@@ -33,6 +34,9 @@ class OperatorServer final : public protocol::Operator::Server {
   std::optional<storage::SessionId> warming_session_;
   storage::LeaseId next_lease_ = 1;
   std::size_t warms_ = 0;  // under way
+  // Of which not all pieces have been asked for yet.
+  std::optional<storage::BlockPayload> last_read_;
+  std::size_t block_reads_ = 0;  // under way
 };
 
 // The answer to Operator.stats; docs/protocol.md lists the fields.

@@ -6,11 +6,15 @@
 
 #include "client/call.h"
 #include "client/link.h"
+#include "core/checksum.h"
 #include "protocol/descriptor.h"
 #include "protocol/packed.h"
 
 namespace terrace::client {
 namespace {
+
+// Of a payload in one answer, if the daemon allows as much.
+constexpr std::uint32_t asked_piece_bytes = 1u << 20;
 
 // Of any answer that is one JSON text.
 constexpr auto read_json = [](auto&& answer) -> Result<std::string> {
@@ -18,7 +22,7 @@ constexpr auto read_json = [](auto&& answer) -> Result<std::string> {
   return std::string(json.begin(), json.size());
 };
 
-Result<BlockListing> read_block(protocol::BlockInfo::Reader from) {
+Result<BlockListing> read_listed_block(protocol::BlockInfo::Reader from) {
   const auto space = protocol::unpack_key(from.getSpace());
   const auto key = protocol::unpack_key(from.getKey());
   const auto parent = protocol::unpack_key(from.getParent());
@@ -126,7 +130,7 @@ Result<ListingPage> OperatorClient::list_blocks(const std::optional<BlockKey>& f
                                   [](auto&& answer) -> Result<ListingPage> {
                                     ListingPage page;
                                     for (const auto from_daemon : answer.getBlocks()) {
-                                      auto block = read_block(from_daemon);
+                                      auto block = read_listed_block(from_daemon);
                                       if (!block) return error(block.error());
                                       page.blocks.push_back(std::move(*block));
                                     }
@@ -230,6 +234,35 @@ Result<std::vector<Tier>> OperatorClient::warm(const BlockKey& space,
         }
         return tiers;
       });
+}
+
+Result<BlockBytes> OperatorClient::read_block(const BlockKey& key, Deadline deadline) {
+  BlockBytes read;
+  do {
+    auto request = impl_->capability().readBlockRequest();
+    request.setKey(protocol::pack(key));
+    request.setOffset(read.payload.size());
+    request.setBytes(asked_piece_bytes);
+    const auto piece =
+        impl_->wait<bool>(request.send(), deadline, [&](auto&& answer) -> Result<bool> {
+          auto block = read_listed_block(answer.getBlock());
+          if (!block) return error(block.error());
+          const auto data = protocol::unpack<std::byte>(answer.getData());
+          if (!data || data->empty() || block->key != key || block->bytes > max_block_bytes ||
+              data->size() > block->bytes - std::min(block->bytes, read.payload.size()))
+            return not_understood();
+          read.block = std::move(*block);
+          read.checksum = answer.getChecksum();
+          read.created_unix_ms = answer.getCreatedUnixMs();
+          read.payload.insert(read.payload.end(), data->begin(), data->end());
+          return true;
+        });
+    if (!piece) return error(piece.error());
+  } while (read.payload.size() < read.block.bytes);
+  if (payload_checksum(read.payload) != read.checksum)
+    return error(StatusCode::corruption,
+                 "what arrived of block " + key.hex() + " is not what its checksum says");
+  return read;
 }
 
 Result<std::string> OperatorClient::sessions_json(Deadline deadline) {

@@ -35,6 +35,14 @@ struct ListingPage {
   std::optional<BlockKey> next;  // where to go on; absent at the end
 };
 
+// A block and its bytes.
+struct BlockBytes {
+  BlockListing block;
+  std::uint64_t checksum = 0;        // payload_checksum of `payload`
+  std::int64_t created_unix_ms = 0;  // 0: not known
+  std::vector<std::byte> payload;
+};
+
 struct PinListing {
   BlockKey key, space;
   std::optional<Tier> tier;          // that its blocks stay in; absent: they stay somewhere
@@ -80,6 +88,10 @@ class OperatorClient {
   // Brings the leading run of a prefix's keys into the device tier: where each block of it was.
   Result<std::vector<Tier>> warm(const BlockKey& space, std::span<const BlockKey> keys,
                                  Deadline deadline);
+
+  // A block's payload, verified by the daemon and again here: corruption if it is not what its
+  // checksum says. not_found if no tier of the daemon's host has the block.
+  Result<BlockBytes> read_block(const BlockKey& key, Deadline deadline);
 
   // A JSON array of sessions.
   Result<std::string> sessions_json(Deadline deadline);

@@ -209,4 +209,11 @@ interface Operator {
 
   kick @12 (sessionId :UInt64);
   # Cuts a session's connection. What it holds stays quarantined until its process has ended.
+
+  readBlock @13 (key :Data, offset :UInt64, bytes :UInt32)
+      -> (block :BlockInfo, checksum :UInt64, createdUnixMs :Int64, data :Data);
+  # A piece of a block's payload: up to `bytes` from `offset` on, as far as the daemon allows a call.
+  # The block is copied as a whole and verified, out of the highest tier of this host where it does;
+  # what only Redis has is not read. No use is counted. checksum: of the whole payload; createdUnixMs:
+  # 0 if it is not known. A connection that goes on with the pieces of one block has it read once.
 }

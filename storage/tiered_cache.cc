@@ -174,6 +174,10 @@ std::optional<BlockDetails> TieredCache::inspect(const BlockKey& key) const {
   return impl_->inspect(key);
 }
 
+void TieredCache::read_block(const BlockKey& key, std::function<void(Result<BlockPayload>)> done) {
+  impl_->read_block(key, std::move(done));
+}
+
 std::optional<SpaceId> TieredCache::find_space(const BlockKey& digest) const {
   const SpaceEntry* const space = impl_->catalog().space(digest);
   return space ? std::optional<SpaceId>(space->id) : std::nullopt;

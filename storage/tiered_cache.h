@@ -258,6 +258,14 @@ struct BlockDetails {
   std::vector<BlockKey> pins;      // that cover it
 };
 
+// The payload of a block, copied out of one tier and verified.
+struct BlockPayload {
+  BlockInfo block;  // as it was when the copy began
+  Tier tier = Tier::device;
+  std::uint64_t checksum = 0;              // payload_checksum of the bytes
+  std::shared_ptr<const std::byte> bytes;  // block.bytes of them
+};
+
 class TieredCache {
  public:
   // `disk` may be null: no disk tier; so may `remote`: no tier that other hosts share. The
@@ -401,6 +409,14 @@ class TieredCache {
 
   // Nothing if there is no such block. Looks through all leases.
   std::optional<BlockDetails> inspect(const BlockKey& key) const;
+
+  // Copies a block's payload, off the deciding thread, out of the highest tier of this host that
+  // has it and where it verifies; a copy that does not is lost, as it is to an acquire. No use, and
+  // the block is not promoted. `done` is called once, on the deciding thread, maybe before
+  // read_block() returns, not at all if the cache ends first: with not_found if this host has no
+  // copy (Redis is not asked), resource_exhausted where too many wait already, corruption or
+  // io_error of the last tier that was tried.
+  void read_block(const BlockKey& key, std::function<void(Result<BlockPayload>)> done);
 
   // Looks at `looks` blocks in the order of their keys, from `from` on, and keeps in `latest` (a
   // heap of this function's) the ends of the `limit` prefixes that were used last, of all calls

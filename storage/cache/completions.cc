@@ -80,6 +80,10 @@ void TieredCache::Impl::run_completions() {
         case Operation::Kind::load:
           finish_load(operation, completion.status, completion.payload_checksum);
           break;
+        case Operation::Kind::read:
+          finish_block_read(completion.ticket, operation, completion.status,
+                            completion.payload_checksum);
+          break;
         case Operation::Kind::write:
           finish_write(operation, completion);
           break;
@@ -110,6 +114,9 @@ void TieredCache::Impl::run_completions() {
       case Operation::Kind::load:
         finish_load(operation, completion.status, completion.checksum);
         break;
+      case Operation::Kind::read:
+        finish_block_read(completion.ticket, operation, completion.status, completion.checksum);
+        break;
       case Operation::Kind::verify:
         finish_check(operation, completion.status, completion.checksum);
         break;
@@ -124,6 +131,7 @@ void TieredCache::Impl::run_completions() {
     }
   }
   pump_loads();
+  pump_block_reads();
   deliver_finished();
   continue_drops();
   continue_prefix_evictions();

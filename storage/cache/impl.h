@@ -1,7 +1,8 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
 // roles in a file each: match.cc, leases.cc, pins.cc, acquire.cc, single_flight.cc, load.cc,
 // seal.cc, evict.cc, evict_prefix.cc, write_behind.cc, demote.cc, remote_lookup.cc, remote_load.cc,
-// remote_write.cc, recover.cc, drain.cc, report.cc, prefixes.cc, completions.cc, invariants.cc.
+// remote_write.cc, block_reads.cc, recover.cc, drain.cc, report.cc, prefixes.cc, completions.cc,
+// invariants.cc.
 #pragma once
 
 #include <array>
@@ -27,6 +28,7 @@
 #include "storage/cache/tenants.h"
 #include "storage/cache/write_budget.h"
 #include "storage/catalog/catalog.h"
+#include "storage/disk/aligned_buffer.h"
 #include "storage/policy/candidates.h"
 #include "storage/policy/policy_factory.h"
 #include "storage/tiered_cache.h"
@@ -62,6 +64,10 @@ constexpr std::size_t max_slabs_looked_at = 8;
 constexpr std::size_t max_drop_looks_a_turn = 4096;
 // Blocks that an eviction of a prefix takes away in one turn.
 constexpr std::size_t max_prefix_evictions_a_turn = 512;
+// Copies of payloads out of the cache for operators: under way, each with memory for a block, and
+// waiting for that.
+constexpr std::size_t max_block_reads_in_flight = 4;
+constexpr std::size_t max_block_reads_waiting = 64;
 constexpr const char* drop_note_prefix = "drop/";
 // Pins are looked through now and then, and device and host must have room for others.
 constexpr std::size_t max_pins = 1024;
@@ -157,6 +163,9 @@ class TieredCache::Impl {
   // evict_prefix.cc
   void evict_prefix(const BlockKey& key, std::function<void(Result<std::uint64_t>)> done);
 
+  // block_reads.cc
+  void read_block(const BlockKey& key, std::function<void(Result<BlockPayload>)> done);
+
   // drain.cc
   void drain(std::function<void()> done);
   std::size_t drain_blocks_left() const;
@@ -195,6 +204,7 @@ class TieredCache::Impl {
       move,            // from `slot` to `other`, in the same arena
       fetch,           // into `slot` from Redis, on the way to `other` if there is one
       share,           // of `slot` to Redis
+      read,            // of `slot`, or of the disk if there is none, into memory of its own
     };
     Kind kind = Kind::flush;
     Block* block = nullptr;
@@ -234,6 +244,15 @@ class TieredCache::Impl {
     std::int64_t started_ns = 0;
 
     bool finished() const { return waiting == 0 && !awaits; }
+  };
+
+  // A payload on its way out of the cache.
+  struct BlockRead {
+    BlockKey key;
+    BlockPayload payload;
+    std::shared_ptr<AlignedBuffer> buffer;  // null: not begun
+    Status problem;                         // of the tier that was tried last
+    std::function<void(Result<BlockPayload>)> done;
   };
 
   // What Redis is asked.
@@ -490,6 +509,13 @@ class TieredCache::Impl {
   void finish_drop();
   void finish_drop_flush(Ticket ticket, const Status& status);
 
+  // block_reads.cc
+  void pump_block_reads();
+  // Reads from the first tier at or below payload.tier that has the block; its end if none has.
+  void start_block_read(BlockRead read);
+  void finish_block_read(Ticket ticket, const Operation& operation, const Status& status,
+                         std::uint64_t checksum);
+
   // evict_prefix.cc
   void continue_prefix_evictions();
   void finish_prefix_eviction();
@@ -605,6 +631,9 @@ class TieredCache::Impl {
   };
   std::deque<PrefixEviction> prefix_evictions_;
   std::unordered_map<Ticket, PrefixEviction> evicted_prefixes_;  // not durable yet
+
+  std::deque<BlockRead> block_reads_waiting_;
+  std::unordered_map<Ticket, BlockRead> block_reads_;
 
   // A slab whose blocks are moving out of it.
   struct Clearing {

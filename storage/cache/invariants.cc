@@ -110,7 +110,8 @@ Status TieredCache::Impl::check_invariants() const {
     disk_bytes += block.disk_bytes;
     used_by[{space_of(block).tenant, Tier::disk}] += block.disk_bytes;
     holes += block.hole();
-    if (!block.present() && !block.occupies_anything() && block.children.empty())
+    if (!block.present() && !block.occupies_anything() && block.children.empty() &&
+        block.disk_reads == 0)
       return fail("a hole that nothing needs");
     in_redis += block.in_redis();
     being_shared += block.redis == RedisCopy::writing;

@@ -154,7 +154,8 @@ void TieredCache::Impl::settle(Block& block, bool was_hole) {
   if (block.hole() != was_hole) catalog_.count_hole(was_hole ? -1 : 1);
   refresh(block);
   Block* gone = &block;
-  while (gone && !gone->present() && !gone->occupies_anything() && gone->children.empty()) {
+  while (gone && !gone->present() && !gone->occupies_anything() && gone->children.empty() &&
+         gone->disk_reads == 0) {
     Block* parent = gone->parent;
     candidates_.withdraw(*gone, space_of(*gone).shelf);
     if (gone->hole()) catalog_.count_hole(-1);
