@@ -8,6 +8,7 @@
 #include "cache_daemon/operator_answers.h"
 #include "cache_daemon/operator_server.h"
 #include "core/bytes.h"
+#include "core/clock.h"
 #include "protocol/packed.h"
 
 namespace terrace::daemon {
@@ -47,14 +48,26 @@ const char* state_name(BlockState state) {
                                      static_cast<std::uint8_t>(BlockState::device)));
 }
 
+// What an explanation waits for Redis at most: longer than a match may.
+constexpr std::int64_t redis_patience_ns = 1'000'000'000;
+
+// What the tier that other hosts share says of the first block that is missing.
+std::string redis_says(const storage::RemoteUsage& usage, bool asked, bool late) {
+  if (usage.breaker != storage::Breaker::closed)
+    return "; Redis is not asked, because it failed: " + usage.last_failure;
+  if (late) return "; Redis did not answer in time";
+  return asked ? "; nor does Redis have it" : "; Redis is not asked";
+}
+
 // Why a block is where it is, or is not.
-std::string reason(const storage::MatchResult& found, std::size_t i, std::uint32_t block_tokens) {
+std::string reason(const storage::MatchResult& found, std::size_t i, std::uint32_t block_tokens,
+                   const std::string& redis) {
   const BlockState state = found.blocks[i];
   if (i < found.matched_blocks) return "a hit";
   if (state == BlockState::pending) return "a session is computing it now";
   if (is_present(state)) return "it is there, but a block before it is missing: out of reach";
   if (i > found.matched_blocks) return "it follows a missing block";
-  std::string why = "no block with these tokens is known here: never sealed, or evicted";
+  std::string why = "no block with these tokens is known here: never sealed, or evicted" + redis;
   if (found.partial_tokens > 0)
     why += "; " + std::to_string(found.partial_tokens) + " of its " + std::to_string(block_tokens) +
            " tokens agree with block " + found.partial_key.hex();
@@ -118,27 +131,63 @@ kj::Promise<void> OperatorServer::explain(ExplainContext call) {
              "too many tokens, or cut short");
   const auto space = context_.cache.find_space(digest);
   if (!space) return refusal({StatusCode::not_found, "there is no space " + digest.hex()});
-  const std::uint32_t block_tokens = context_.cache.space(*space)->block_tokens;
-  const auto keys = derive_block_keys(digest, *tokens, block_tokens);
-  const storage::MatchResult found = context_.cache.match(*space, keys, *tokens);
+  Question question{*space, {tokens->begin(), tokens->end()}, {}, 0};
+  question.keys =
+      derive_block_keys(digest, question.tokens, context_.cache.space(*space)->block_tokens);
+  question.redis_deadline_ns = SystemClock().monotonic_ns() + redis_patience_ns;
+  const std::size_t known_blocks =
+      context_.cache.match(*space, question.keys, question.tokens).matched_blocks;
+  return explain(kj::mv(call), std::make_shared<const Question>(std::move(question)), known_blocks);
+}
+
+// As a match does it: what is missing here is asked of Redis, some keys at a time.
+kj::Promise<void> OperatorServer::explain(ExplainContext call,
+                                          std::shared_ptr<const Question> question,
+                                          std::size_t known_blocks) {
+  auto answered = kj::newPromiseAndFulfiller<void>();
+  auto fulfiller =
+      std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(answered.fulfiller));
+  auto told = std::make_shared<bool>(false);
+  context_.cache.look_up(question->space, question->keys, question->tokens,
+                         question->redis_deadline_ns, [fulfiller, told] {
+                           *told = true;
+                           (*fulfiller)->fulfill();
+                         });
+  const bool asked = !*told;  // else there was nobody to be asked, or nothing to ask
+  context_.deadlines.look();
+  return answered.promise.then(
+      [this, call, question, known_blocks, asked]() mutable -> kj::Promise<void> {
+        const storage::MatchResult found =
+            context_.cache.match(question->space, question->keys, question->tokens);
+        if (asked && found.matched_blocks > known_blocks &&
+            found.matched_blocks < question->keys.size())
+          return explain(kj::mv(call), question, found.matched_blocks);
+        call.getResults().setJson(explanation(*question, found, asked).dump());
+        return kj::READY_NOW;
+      });
+}
+
+ordered_json OperatorServer::explanation(const Question& question,
+                                         const storage::MatchResult& found, bool asked) const {
+  const SpaceDescriptor& space = *context_.cache.space(question.space);
+  const auto remote = context_.cache.stats().remote;
+  const bool late = SystemClock().monotonic_ns() >= question.redis_deadline_ns;
+  const std::string redis = remote ? redis_says(remote->usage, asked, late) : "";
   ordered_json blocks = ordered_json::array();
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    blocks.push_back({{"key", keys[i].hex()},
+  for (std::size_t i = 0; i < question.keys.size(); ++i)
+    blocks.push_back({{"key", question.keys[i].hex()},
                       {"state", state_name(found.blocks[i])},
-                      {"why", reason(found, i, block_tokens)}});
-  const std::size_t whole = keys.size() * block_tokens;
-  const ordered_json json = {
-      {"space", digest.hex()},
-      {"tokens", tokens->size()},
-      {"block_tokens", block_tokens},
-      {"matched_blocks", found.matched_blocks},
-      {"matched_tokens", found.matched_blocks * block_tokens + found.partial_tokens},
-      {"partial_tokens", found.partial_tokens},
-      {"tail_tokens", tokens->size() - whole},
-      {"load_ns", found.load_ns},
-      {"blocks", std::move(blocks)}};
-  call.getResults().setJson(json.dump());
-  return kj::READY_NOW;
+                      {"why", reason(found, i, space.block_tokens, redis)}});
+  const std::size_t whole = question.keys.size() * space.block_tokens;
+  return {{"space", space.digest().hex()},
+          {"tokens", question.tokens.size()},
+          {"block_tokens", space.block_tokens},
+          {"matched_blocks", found.matched_blocks},
+          {"matched_tokens", found.matched_blocks * space.block_tokens + found.partial_tokens},
+          {"partial_tokens", found.partial_tokens},
+          {"tail_tokens", question.tokens.size() - whole},
+          {"load_ns", found.load_ns},
+          {"blocks", std::move(blocks)}};
 }
 
 kj::Promise<void> OperatorServer::warm(WarmContext call) {

@@ -1,8 +1,11 @@
 // What operators ask: figures and listings.
 #pragma once
 
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cache_daemon/context.h"
 
@@ -29,6 +32,18 @@ class OperatorServer final : public protocol::Operator::Server {
   kj::Promise<void> readBlock(ReadBlockContext call) override;
 
  private:
+  // What explain() was asked, and until when it waits for Redis.
+  struct Question {
+    storage::SpaceId space = 0;
+    std::vector<Token> tokens;
+    std::vector<BlockKey> keys;
+    std::int64_t redis_deadline_ns = 0;
+  };
+  kj::Promise<void> explain(ExplainContext call, std::shared_ptr<const Question> question,
+                            std::size_t known_blocks);
+  nlohmann::ordered_json explanation(const Question& question, const storage::MatchResult& found,
+                                     bool asked) const;
+
   Context& context_;
   // That warm() holds what it loads with, for as long as that takes.
   std::optional<storage::SessionId> warming_session_;

@@ -374,14 +374,16 @@ class TieredCache {
   // a rebuild of the index does not bring back either. Returns how many blocks that are; they go in
   // the turns that follow. Until the last is gone nothing of the space is matched, acquired,
   // reserved or sealed; then it is empty and usable. What a lease holds stays its own until it is
-  // released. `done` is called when it is durable, or with the disk's error if that cannot be said;
-  // with not_found, at once, if there is no such space. A crash in between: the next start goes on.
-  // Of Redis goes what this cache believes to be there, if it can be reached now; whatever else it
-  // has of the space ends with its time to live, and is found by whoever asks until then.
+  // released. Then all that Redis has of it goes, for all hosts, whoever wrote it. `done` is called
+  // when all is durable, or with the disk's error if that cannot be said; with not_found, at once,
+  // if there is no such space; with unavailable if Redis could not be asked or not in time: then
+  // what it has ends with its time to live, and is found by whoever asks until then. A crash in
+  // between: the next start goes on, but for Redis.
   std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
 
   // Evicts a prefix's tail: the block and all that follow it leave every tier, in the turns that
-  // follow, and their records on disk and in Redis are erased. What a lease holds stays its own
+  // follow, and their records on disk and in Redis are erased, whoever wrote these (not what follows
+  // them and only Redis has). What a lease holds stays its own
   // until it is released, though nothing finds it any more. Who computes such a block meanwhile
   // seals it anew. `done` is called with how many blocks it were when that is durable, or with the
   // disk's error if that cannot be said; at once with not_found if there is no such block, and with

@@ -151,6 +151,8 @@ void TieredCache::Impl::run_remote_completions() {
       finish_lookup(completion.ticket, completion);
     else if (node.mapped().kind == Operation::Kind::fetch)
       finish_fetch(node.mapped(), completion);
+    else if (node.mapped().kind == Operation::Kind::drop_erase)
+      finish_drop_erase(completion.status);
     else
       finish_share(node.mapped(), completion);
   }

@@ -1,5 +1,5 @@
-// Dropping a space: all of its blocks leave all tiers, some in each turn, and nothing of it is
-// matched, acquired, reserved or sealed meanwhile.
+// Dropping a space: all of its blocks leave all tiers, some in each turn, then all that Redis has
+// of it, and nothing of it is matched, acquired, reserved or sealed meanwhile.
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
@@ -25,7 +25,7 @@ std::uint64_t TieredCache::Impl::drop_space(const BlockKey& digest,
   if (disk_ && !space->dropping) disk_->set_note({note_of(digest), "1"});
   space->dropping = true;
   const std::uint64_t blocks = space->blocks;
-  drops_.push_back({space->id, {}, std::move(done)});
+  drops_.push_back({.space = space->id, .done = std::move(done)});
   continue_drops();
   return blocks;
 }
@@ -33,6 +33,7 @@ std::uint64_t TieredCache::Impl::drop_space(const BlockKey& digest,
 void TieredCache::Impl::continue_drops() {
   if (drops_.empty()) return;
   Drop& drop = drops_.front();
+  if (drop.erasing) return;
   SpaceEntry& space = *catalog_.space(drop.space);
   std::vector<BlockKey> keys;
   std::size_t looks = 0;
@@ -46,15 +47,12 @@ void TieredCache::Impl::continue_drops() {
     if (block.space == drop.space) keys.push_back(block.key);
     return true;
   });
-  std::vector<BlockKey> remote;
-  for (const BlockKey& key : keys) {
-    Block* const block = catalog_.find(key);
-    if (!block) continue;
-    if (block->in_redis() && !is_fetching(*block)) remote.push_back(key);
-    strip(*block);
+  for (const BlockKey& key : keys)
+    if (Block* const block = catalog_.find(key)) strip(*block);
+  if (space.blocks == 0) {
+    if (!remote_) return finish_drop();
+    return erase_drop_in_redis();
   }
-  if (!remote.empty()) remote_->erase(space.digest, remote);
-  if (space.blocks == 0) return finish_drop();
   if (at_end) {
     drop.cursor = {};  // what is left is at work: its completion brings the next turn
     return;
@@ -81,6 +79,26 @@ void TieredCache::Impl::strip(Block& block) {
   }
 }
 
+// Last, so that nothing is on its way there any more: also what this cache knows nothing of.
+void TieredCache::Impl::erase_drop_in_redis() {
+  Drop& drop = drops_.front();
+  drop.erasing = true;
+  if (!remote_->available())
+    return finish_drop_erase(Status(StatusCode::unavailable, "it is not asked, because it failed"));
+  remote_->erase_space(
+      {new_ticket({Operation::Kind::drop_erase}), catalog_.space(drop.space)->digest});
+}
+
+void TieredCache::Impl::finish_drop_erase(const Status& status) {
+  if (!status.ok())
+    drops_.front().in_redis =
+        Status(status.code(),
+               "dropped here, but Redis may have some of it until it is dropped again "
+               "or its time to live ends: " +
+                   status.message());
+  finish_drop();
+}
+
 void TieredCache::Impl::finish_drop() {
   Drop drop = std::move(drops_.front());
   drops_.pop_front();
@@ -88,7 +106,7 @@ void TieredCache::Impl::finish_drop() {
   space.dropping = false;
   for (const Drop& other : drops_) space.dropping = space.dropping || other.space == drop.space;
   if (!disk_) {
-    drop.done(Status());
+    drop.done(drop.in_redis);
   } else {
     const Ticket ticket = new_ticket({Operation::Kind::drop_flush});
     dropped_.emplace(ticket, std::move(drop));
@@ -103,7 +121,7 @@ void TieredCache::Impl::finish_drop_flush(Ticket ticket, const Status& status) {
   const SpaceEntry& space = *catalog_.space(node.mapped().space);
   // Only now: until its blocks are gone for good a start has to look for them.
   if (status.ok() && !space.dropping) disk_->set_note({note_of(space.digest), ""});
-  node.mapped().done(status);
+  node.mapped().done(status.ok() ? node.mapped().in_redis : status);
 }
 
 }  // namespace terrace::storage

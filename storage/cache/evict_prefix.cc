@@ -50,14 +50,18 @@ void TieredCache::Impl::continue_prefix_evictions() {
     Block* const next = Children::after(*at);
     at = next ? first_to_go(*next) : static_cast<Block*>(at->parent);
   }
+  std::vector<BlockKey> gone;
+  BlockKey space;  // all are in one
   for (const BlockKey& key : keys) {
     Block* const block = catalog_.find(key);
     if (!block || !block->children.empty()) continue;
-    if (block->in_redis() && !is_fetching(*block))
-      remote_->erase(space_of(*block).digest, std::span(&key, 1));
+    space = space_of(*block).digest;
     strip(*block);
-    if (!catalog_.find(key)) ++eviction.blocks;
+    if (!catalog_.find(key)) gone.push_back(key);
   }
+  eviction.blocks += gone.size();
+  // Also what another run of this cache or another host may have written.
+  if (remote_ && !gone.empty()) remote_->erase(space, gone);
   if (!catalog_.find(eviction.root)) return finish_prefix_eviction();
   // What is at work stays until its completion brings the next turn.
   if (eviction.blocks == before) return;

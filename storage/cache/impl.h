@@ -205,6 +205,7 @@ class TieredCache::Impl {
       fetch,           // into `slot` from Redis, on the way to `other` if there is one
       share,           // of `slot` to Redis
       read,            // of `slot`, or of the disk if there is none, into memory of its own
+      drop_erase,      // of a space from Redis, in a drop
     };
     Kind kind = Kind::flush;
     Block* block = nullptr;
@@ -506,6 +507,8 @@ class TieredCache::Impl {
   void continue_drops();
   // Takes every copy that is not at work from a block, which may be gone afterwards.
   void strip(Block& block);
+  void erase_drop_in_redis();
+  void finish_drop_erase(const Status& status);
   void finish_drop();
   void finish_drop_flush(Ticket ticket, const Status& status);
 
@@ -620,6 +623,8 @@ class TieredCache::Impl {
     SpaceId space = 0;
     BlockKey cursor;
     std::function<void(Status)> done;
+    bool erasing = false;  // in Redis, once nothing is left here
+    Status in_redis;       // what came of that
   };
   std::deque<Drop> drops_;
   std::unordered_map<Ticket, Drop> dropped_;  // not durable yet

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/checksum.h"
@@ -54,13 +55,19 @@ struct WriteTask final : Task {
   GrowingChecksum checksum;  // of the payload, as far as it was handed to the socket
 };
 
+struct EraseTask final : Task {
+  BlockKey space;
+  std::size_t servers = 0;  // whose names are not all listed and gone
+};
+
 struct Command {
   enum class Kind : std::uint8_t {
     greet,   // a connection's first
     exists,  // of some keys of a lookup
     get,
     set,
-    unlink,  // nobody waits for it
+    unlink,  // nobody waits for it, but for an erasure
+    scan,    // some names of a space
     slots,   // the map of a cluster
     probe,   // whether the server is well again
   };
@@ -83,14 +90,20 @@ struct Command {
   std::vector<std::uint32_t> indexes;  // exists: of the lookup's keys
   std::shared_ptr<ReadTask> read;
   std::shared_ptr<WriteTask> write;
-  BlockKey space;                // unlink
-  std::vector<BlockKey> unlink;  // its keys
+  BlockKey space;                    // unlink
+  std::vector<BlockKey> unlink;      // its keys
+  std::shared_ptr<EraseTask> erase;  // scan, and what it found to unlink
+  // Of the names to scan, now or behind what is unlinked; empty: begin anew.
+  std::string cursor;
+  bool by_del = false;  // unlink: in the words of a server that does not know UNLINK
 
   const Task* task() const {
     if (lookup) return lookup.get();
     if (read) return read.get();
+    if (erase) return erase.get();
     return write.get();
   }
+  Task* task() { return const_cast<Task*>(std::as_const(*this).task()); }
   bool given_up() const { return task() != nullptr && task()->done; }
   bool carries_value() const { return value_bytes > 0; }
   std::size_t bytes() const { return text.size() + payload.size() + suffix.size(); }

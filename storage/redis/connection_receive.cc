@@ -116,7 +116,8 @@ Connection::Outcome Connection::parse() {
       return end(broken("a reply to nothing"));
     // Also what lies under a probe's name, though nothing should.
     const auto kind = commands_.front()->kind;
-    if (kind == Command::Kind::slots || kind == Command::Kind::probe) {
+    if (kind == Command::Kind::slots || kind == Command::Kind::probe ||
+        kind == Command::Kind::scan) {
       auto progress = structured_.read(staged());
       if (!progress) return tl::unexpected(End{progress.error()});
       staged_begin_ += progress->consumed;

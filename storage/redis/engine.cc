@@ -111,6 +111,8 @@ void Engine::take_inbox() {
       start(std::move(*write));
     } else if (auto* erase = std::get_if<EraseRequest>(&message)) {
       start(std::move(*erase));
+    } else if (auto* erase_space = std::get_if<RemoteEraseSpace>(&message)) {
+      start(*erase_space);
     } else if (auto* space = std::get_if<SpaceDescriptor>(&message)) {
       if (!space->validate().ok()) continue;
       const BlockKey digest = space->digest();

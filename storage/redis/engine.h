@@ -39,6 +39,10 @@ constexpr unsigned max_losses = 2;
 constexpr unsigned max_redirections = 5;
 // Keys that one command deletes at most.
 constexpr std::size_t max_unlinked_keys = 1024;
+// Names that a server looks at in one go when a space is erased, while all else waits there.
+constexpr std::size_t scanned_names = 512;
+// What erasing a space may take.
+constexpr std::int64_t erase_space_limit_ns = 30'000 * ns_a_ms;
 // Between two times that a cluster is asked for its map.
 constexpr std::int64_t map_interval_ns = 200 * ns_a_ms;
 
@@ -75,10 +79,16 @@ class Engine final : Server::Owner {
   void start(RemoteRead request);
   void start(RemoteWrite request);
   void start(EraseRequest request);
+  void start(const RemoteEraseSpace& request);
   bool begin(const std::shared_ptr<Task>& task, Ticket ticket, std::int64_t deadline_ns);
   void ask(const std::shared_ptr<LookupTask>& lookup, const std::vector<std::uint32_t>& indexes,
            unsigned losses);
   void unlink(const BlockKey& space, const std::vector<BlockKey>& keys);
+  // engine_erase.cc: a space's names are listed at each server, and deleted, some at a time.
+  void scan(Server& server, std::shared_ptr<EraseTask> erase, std::string cursor);
+  void scanned(Server& server, Command& command, const Reply& reply);
+  void unlinked(Server& server, Command& command);
+  void erase_further(Server& server, const Command& command);
   void render(Command& command) const;
   void answer(LookupTask& lookup, std::uint32_t index, LookupTask::Answer answer);
   void end_write(const WriteTask& write);

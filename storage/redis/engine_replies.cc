@@ -9,7 +9,10 @@
 namespace terrace::storage::redis {
 
 void Engine::replied(Server& server, Command& command, Reply reply) {
-  if (reply.kind == Reply::Kind::error) return failed_reply(server, command, reply.text);
+  if (reply.kind == Reply::Kind::error) {
+    failed_reply(server, command, reply.text);
+    return unlinked(server, command);
+  }
   const auto unexpected = [&] {
     fail(command, Status(StatusCode::io_error, "the server's answer makes no sense"));
   };
@@ -40,6 +43,10 @@ void Engine::replied(Server& server, Command& command, Reply reply) {
     }
     case Command::Kind::slots:
       return adopt_map(server, reply);
+    case Command::Kind::scan:
+      return scanned(server, command, reply);
+    case Command::Kind::unlink:
+      return unlinked(server, command);
     default:
       return;
   }
@@ -88,6 +95,7 @@ void Engine::lost(Server& server, std::unique_ptr<Command> command, const Status
   const Status failure(StatusCode::unavailable,
                        to_string(server.endpoint()) + ": " + why.message());
   if (command->losses > max_losses) return fail(*command, failure);
+  if (command->erase) return send_to(server, std::move(command));
   if (command->kind == Command::Kind::unlink) {
     if (command->losses == 0) route(std::move(command));
     return;
@@ -129,7 +137,14 @@ void Engine::failed_reply(Server& server, Command& command, const std::string& t
       discard_corrupt(command.read->request, "it is no string");
       return complete(*command.read, StatusCode::corruption, said);
     case ErrorKind::unknown_command:
-      if (command.kind != Command::Kind::unlink || std::exchange(use_del_, true)) break;
+      if (command.kind != Command::Kind::unlink) break;
+      if (command.erase) {
+        if (command.by_del) break;
+        use_del_ = true;
+        command.cursor.clear();
+        return;
+      }
+      if (std::exchange(use_del_, true)) break;
       return unlink(command.space, command.unlink);
     default:
       break;
@@ -161,6 +176,9 @@ void Engine::refused_write(Server& server, Command& command, StatusCode code,
 // The reply's part of the command goes elsewhere.
 void Engine::redirect(Server& server, Command& command, const std::string& text, bool asking) {
   environment_.counters.redirections.fetch_add(1);
+  // A name that moves may be missed at both.
+  if (command.erase)
+    fail(command, Status(StatusCode::unavailable, "slots of the cluster moved meanwhile"));
   auto redirection = parse_redirection(text);
   if (!asking) map_wanted_ = true;
   const bool useless = !redirection || command.redirections >= max_redirections;

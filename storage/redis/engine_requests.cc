@@ -163,10 +163,16 @@ void Engine::render(Command& command) const {
     }
     case Command::Kind::unlink: {
       const SpaceNames names = names_.in(command.space);
+      command.by_del = use_del_;
       for (const BlockKey& key : command.unlink) add(use_del_ ? "DEL" : "UNLINK", names.of(key));
       command.replies = command.unlink.size();
       return;
     }
+    case Command::Kind::scan:
+      return append_command(
+          command.text, std::array<std::string_view, 6>{"SCAN", command.cursor, "MATCH",
+                                                        names_.in(command.erase->space).pattern(),
+                                                        "COUNT", std::to_string(scanned_names)});
     case Command::Kind::get:
       return add("GET", names_.of(command.read->request.space, command.read->request.key));
     case Command::Kind::set: {
@@ -225,7 +231,7 @@ void Engine::fail(Command& command, const Status& why, Counter counter) {
     for (const std::uint32_t index : command.indexes) fail_key(command, index, why, counter);
     return;
   }
-  Task* const task = command.read ? static_cast<Task*>(command.read.get()) : command.write.get();
+  Task* const task = command.task();
   if (task == nullptr || task->done) return;
   (environment_.counters.*counter).fetch_add(1);
   complete(*task, why.code(), why.message());

@@ -27,7 +27,7 @@ struct Resolved {
 };
 struct Stop {};
 using Message = std::variant<SpaceDescriptor, RemoteLookup, RemoteRead, RemoteWrite, EraseRequest,
-                             Resolved, Stop>;
+                             RemoteEraseSpace, Resolved, Stop>;
 
 class Inbox {
  public:

@@ -1,10 +1,13 @@
 // The names of values at the server: `terrace:<format>:<space hex>:<key hex>`.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/block_key.h"
+#include "core/bytes.h"
 #include "core/record.h"
 
 namespace terrace::storage::redis {
@@ -19,6 +22,22 @@ class SpaceNames {
   void write(const BlockKey& key, std::string& name) const {
     name = prefix_;
     name += key.hex();
+  }
+  // The key of a name that is one of these.
+  std::optional<BlockKey> key_of(std::string_view name) const {
+    BlockKey key;
+    if (!name.starts_with(prefix_) || !from_hex(name.substr(prefix_.size()), key.bytes))
+      return std::nullopt;
+    return key;
+  }
+  // What all of them match, as SCAN takes it.
+  std::string pattern() const {
+    std::string pattern;
+    for (const char c : prefix_) {
+      if (std::string_view("*?[]\\").find(c) != std::string_view::npos) pattern += '\\';
+      pattern += c;
+    }
+    return pattern + "*";
   }
 
  private:

@@ -39,6 +39,7 @@ void RedisStore::write(RemoteWrite request) { engine_->push(std::move(request));
 void RedisStore::erase(const BlockKey& space, std::span<const BlockKey> keys) {
   engine_->push(redis::EraseRequest{space, {keys.begin(), keys.end()}});
 }
+void RedisStore::erase_space(RemoteEraseSpace request) { engine_->push(std::move(request)); }
 void RedisStore::take_completions(std::vector<RemoteCompletion>& out) {
   engine_->take_completions(out);
 }

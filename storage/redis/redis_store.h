@@ -31,6 +31,7 @@ class RedisStore final : public RemoteTier {
   void read(RemoteRead request) override;
   void write(RemoteWrite request) override;
   void erase(const BlockKey& space, std::span<const BlockKey> keys) override;
+  void erase_space(RemoteEraseSpace request) override;
   void take_completions(std::vector<RemoteCompletion>& out) override;
   void set_notify(std::function<void()> notify) override;
   RemoteUsage usage() const override;

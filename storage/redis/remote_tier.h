@@ -46,11 +46,18 @@ struct RemoteWrite {
   std::uint64_t payload_checksum = 0;
 };
 
+// All values of a space, whoever wrote them.
+struct RemoteEraseSpace {
+  Ticket ticket = 0;
+  BlockKey space;
+};
+
 // ok: a lookup was answered, a read put verified bytes into its destination, a write was
-// acknowledged. not_found: a read of what is not there. corruption: the value did not verify; it
-// was deleted at the server (of a write: the payload did not). no_space: the server refuses to take
-// more. unavailable: the server is away, too slow, not ready, or not asked because it was so
-// lately; or a queue here is full. io_error: anything else that the server answered.
+// acknowledged, nothing of a space is left that was there when its erasure began. not_found: a read
+// of what is not there. corruption: the value did not verify; it was deleted at the server (of a
+// write: the payload did not). no_space: the server refuses to take more. unavailable: the server
+// is away, too slow, not ready, or not asked because it was so lately; or a queue here is full.
+// io_error: anything else that the server answered.
 struct RemoteCompletion {
   Ticket ticket = 0;
   Status status;
@@ -98,8 +105,13 @@ class RemoteTier {
   // before.
   virtual void erase(const BlockKey& space, std::span<const BlockKey> keys) = 0;
 
+  // Deletes what the servers have of a space, also what others wrote: every name there is listed,
+  // some at a time. What others write meanwhile may stay. unavailable: something may be left.
+  virtual void erase_space(RemoteEraseSpace request) = 0;
+
   // Moves the completions that have arrived to the end of `out`. Every request with a ticket
-  // completes exactly once, and no later than its deadline (writes: than the configured time-out).
+  // completes exactly once, and no later than its deadline (writes: than the configured time-out;
+  // erasures of a space: than half a minute).
   virtual void take_completions(std::vector<RemoteCompletion>& out) = 0;
   // Called from any thread whenever take_completions has something new; must only wake the deciding
   // thread. Set once, before the first request.

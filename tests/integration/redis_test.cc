@@ -71,6 +71,21 @@ class RedisTier : public WorkerFixture {
         .output;
   }
 
+  // What `terrace why` says of a prompt.
+  static nlohmann::json explain(const Host& host, const std::vector<Token>& prompt) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto daemon = client::OperatorClient::connect(host.daemon->socket_path());
+    EXPECT_TRUE(daemon.has_value()) << daemon.error().message();
+    const auto spaces = (*daemon)->list_spaces(deadline);
+    EXPECT_TRUE(spaces && spaces->size() == 1);
+    const auto why = (*daemon)->explain_json(spaces->at(0).digest(), prompt, deadline);
+    EXPECT_TRUE(why.has_value()) << why.error().message();
+    return nlohmann::json::parse(why.value_or("{}"));
+  }
+  static std::string why_missing(const Host& host, const std::vector<Token>& prompt) {
+    return explain(host, prompt).at("blocks").at(0).at("why");
+  }
+
   static bool becomes_shared(const RedisServer& server, std::int64_t blocks) {
     return wait_until([&] { return server.command({"DBSIZE"}).integer() >= blocks; }, patience);
   }
@@ -109,6 +124,11 @@ TEST_F(RedisTier, WhatOneHostComputedTheOtherServesBitForBit) {
   compute_twice(*one, prompt);
   ASSERT_TRUE(becomes_shared(server, cached_blocks)) << one->daemon->log();
 
+  const auto why = explain(*other, prompt);
+  EXPECT_EQ(why.at("matched_blocks"), cached_blocks);
+  EXPECT_EQ(why.at("blocks").at(0).at("state"), "redis");
+  EXPECT_THAT(why_missing(*other, random_prompt(prompt_tokens, 5)),
+              HasSubstr("nor does Redis have it"));
   const auto found = logits_of(*other->engine, other->space(), prompt);
   EXPECT_EQ(from_tier(found.hit, Tier::redis), cached_tokens);
   EXPECT_TRUE(same_bits(found.logits, without.logits));
@@ -129,6 +149,15 @@ TEST_F(RedisTier, WhatOneHostComputedTheOtherServesBitForBit) {
   const auto disk = logits_of(*other->engine, other->space(), prompt);
   EXPECT_EQ(from_tier(disk.hit, Tier::disk), cached_tokens);
   EXPECT_TRUE(same_bits(disk.logits, without.logits));
+  // A flush at one host takes what another gave to Redis, though it has never heard of it.
+  compute_twice(*one, random_prompt(prompt_tokens, 6));
+  ASSERT_TRUE(becomes_shared(server, cached_blocks));
+  EXPECT_EQ(test_support::run_process({std::string(TERRACE_BIN_DIR) + "/terrace", "--socket",
+                                       other->daemon->socket_path(), "flush", "--yes"},
+                                      {}, patience)
+                .status,
+            0);
+  EXPECT_EQ(server.command({"DBSIZE"}).text, "0");
 }
 
 // One node is named; the others are learned.
@@ -169,6 +198,8 @@ TEST_F(RedisTier, AServerThatDiesCostsNobodyAnythingAndComesBack) {
   EXPECT_NE(stats(*other).at("redis").at("last_failure"), "");
   EXPECT_THAT(stats_for_people(*other), HasSubstr("redis: off since "));
   EXPECT_EQ(from_tier(within_its_budget(*other, prompt).hit, Tier::redis), 0u);
+  EXPECT_THAT(why_missing(*other, random_prompt(prompt_tokens, 7)),
+              HasSubstr("Redis is not asked, because it failed: "));
 
   server.start();
   EXPECT_TRUE(wait_until([&] { return breaker(*one) == "closed" && breaker(*other) == "closed"; },

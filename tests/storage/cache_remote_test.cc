@@ -434,29 +434,62 @@ TEST_F(CacheRemote, WhatCameIsWrittenToDiskLikeWhatWasSealed) {
   check();
 }
 
-TEST_F(CacheRemote, ADroppedSpaceIsErasedThereAsFarAsItIsKnown) {
+TEST_F(CacheRemote, ADroppedSpaceIsErasedThereWhoeverWroteIt) {
   start(with_remote());
   const Prompt loaded = prompt(1, 2), seen = prompt(2, 2), unknown = prompt(3, 1);
   for (const Prompt* p : {&loaded, &seen}) write_elsewhere(*p, 0, 2);
   write_elsewhere(unknown, 0, 1);
+  in_redis_.values[BlockKey{{1}}].space = BlockKey{{2}};
   EXPECT_EQ(matched(loaded), 2u);
   EXPECT_EQ(get(loaded.keys), 2u);
   EXPECT_EQ(matched(seen), 2u);
   const SessionId session = cache_->open_session();
   cache_->acquire(session, 1, space_, seen.keys, {}, [](std::vector<AcquiredBlock>) {});
-  bool done = false;
-  cache_->drop_space(digest_, [&](const Status& status) { done = status.ok(); });
+  std::optional<Status> done;
+  cache_->drop_space(digest_, [&](const Status& status) { done = status; });
   check();
+  finish_remote();  // what was being loaded
+  finish_remote();
+  check();
+  ASSERT_EQ(remote_->under_way().size(), 1u);
+  EXPECT_FALSE(done) << "not before Redis has answered";
+  EXPECT_EQ(put(prompt(4, 1), 0, 1), 0u) << "what is dropped takes nothing";
   finish_everything();
   tick();
   finish_everything();
-  EXPECT_TRUE(done);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->to_string(), "ok");
   check();
-  EXPECT_EQ(in_redis_.values.size(), 1u);
-  EXPECT_TRUE(in_redis(unknown, 0));
+  EXPECT_EQ(in_redis_.values.size(), 1u) << "what is another space's stays";
   cache_->end_session(session);
   check();
   EXPECT_EQ(cache_->stats().known_blocks, 0u);
+  EXPECT_EQ(put(prompt(4, 1), 0, 1), 1u);
+}
+
+TEST_F(CacheRemote, ADropSaysIfRedisMayHaveSomethingLeft) {
+  start(with_remote());
+  const Prompt p = prompt(1, 1);
+  put(p, 0, 1);
+  write_elsewhere(p, 0, 1);
+  const auto drop = [this] {
+    std::optional<Status> done;
+    cache_->drop_space(digest_, [&](const Status& status) { done = status; });
+    if (!remote_->under_way().empty())
+      finish_remote(0, Status(StatusCode::unavailable, "no answer"));
+    tick();
+    finish_everything();
+    return done;
+  };
+  for (const Breaker breaker : {Breaker::open, Breaker::closed}) {
+    remote_->set_breaker(breaker);
+    const auto done = drop();
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->code(), StatusCode::unavailable);
+    EXPECT_EQ(cache_->stats().known_blocks, 0u) << "here it is gone all the same";
+    EXPECT_EQ(in_redis_.values.size(), 1u);
+    check();
+  }
 }
 
 }  // namespace

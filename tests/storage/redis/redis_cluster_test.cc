@@ -82,6 +82,15 @@ TEST_F(RedisClusterTest, SpreadsBlocksOverItsMastersAndFindsThemAgain) {
   EXPECT_TRUE(wait_until([&] { return harness_.lookup(blocks_).present == 7; }));
 }
 
+TEST_F(RedisClusterTest, ASpaceIsErasedAtEveryMaster) {
+  write_all();
+  RemoteHarness other(options_for(cluster_));
+  ASSERT_EQ(other.lookup(blocks_).present, blocks_.size());  // it knows the map
+  EXPECT_EQ(other.erase_space(blocks_[0].space).status.to_string(), "ok");
+  for (std::size_t i = 0; i < RedisCluster::masters; ++i)
+    EXPECT_EQ(cluster_.node(i).command({"DBSIZE"}).text, "0") << i;
+}
+
 TEST_F(RedisClusterTest, FollowsSlotsThatMoveUnderLoad) {
   write_all();
   ASSERT_EQ(read_all(), blocks_.size());

@@ -1,6 +1,7 @@
 // A RedisStore on a real server that is well.
 #include "storage/redis/redis_store.h"
 
+#include "storage/redis/engine.h"
 #include "tests/storage/redis/remote_harness.h"
 
 namespace terrace::storage {
@@ -141,6 +142,34 @@ TEST(RedisStore, ErasesOnAServerThatDoesNotKnowUnlink) {
   ASSERT_EQ(harness.write(block).status.to_string(), "ok");
   harness.erase(block);
   EXPECT_TRUE(wait_until([&] { return server.command({"DBSIZE"}).text == "0"; }));
+}
+
+// Also on one that does not know UNLINK.
+TEST(RedisStore, ErasesASpaceWhoeverWroteItAndNothingElse) {
+  for (const bool knows_unlink : {true, false}) {
+    RedisServer server(knows_unlink ? std::vector<std::string>{}
+                                    : std::vector<std::string>{"--rename-command", "UNLINK", ""});
+    RedisOptions options = options_for(server.port());
+    options.key_prefix = "t*r[r]a?ce";  // no pattern
+    RemoteHarness one(options), other(options);
+    const TestBlock written = test_block(test_space(64), 3, 64);
+    const TestBlock of_another_space = test_block(test_space(128), 4, 128);
+    ASSERT_EQ(one.write(written).status.to_string(), "ok");
+    ASSERT_EQ(one.write(of_another_space).status.to_string(), "ok");
+    auto client = server.client();
+    const std::size_t many = 3 * redis::scanned_names;
+    for (const TestBlock& block : chain(many, 64, 100))
+      client.command({"SET", value_name(block, options.key_prefix), "x"});
+    const std::string looks_like_it = value_name(written, "terraxce");
+    client.command({"SET", looks_like_it, "x"});
+    client.command({"SET", value_name(written, options.key_prefix) + "ab", "x"});
+    EXPECT_EQ(other.erase_space(written.space).status.to_string(), "ok");
+    EXPECT_EQ(server.command({"DBSIZE"}).text, "3") << "what was written, all of it, is gone";
+    EXPECT_EQ(one.read(written).status.code(), StatusCode::not_found);
+    EXPECT_EQ(one.read(of_another_space).status.to_string(), "ok");
+    server.kill();
+    EXPECT_EQ(other.erase_space(written.space).status.code(), StatusCode::unavailable);
+  }
 }
 
 TEST(RedisStore, NothingIsStoredIfTheBytesAreNotWhatTheirChecksumSays) {

@@ -144,6 +144,12 @@ void RemoteHarness::erase(const TestBlock& block) {
   store_->erase(block.space, std::span(&block.key, 1));
 }
 
+RemoteCompletion RemoteHarness::erase_space(const BlockKey& space) {
+  const Ticket ticket = next_ticket();
+  store_->erase_space({ticket, space});
+  return wait(ticket);
+}
+
 bool RemoteHarness::wait_available(bool available) {
   return test_support::wait_until([&] { return store_->available() == available; });
 }

@@ -44,6 +44,7 @@ class RemoteHarness {
   // Reads the block; if that succeeds its bytes are compared.
   RemoteCompletion read(const TestBlock& block, std::int64_t budget_ms = 0);
   void erase(const TestBlock& block);
+  RemoteCompletion erase_space(const BlockKey& space);
 
   // The same, started only.
   Ticket start_write(const TestBlock& block);

@@ -8,7 +8,31 @@
 namespace terrace::storage {
 
 Ticket FakeRemote::Request::ticket() const {
-  return kind == Kind::lookup ? lookup.ticket : kind == Kind::read ? read.ticket : write.ticket;
+  switch (kind) {
+    case Kind::lookup:
+      return lookup.ticket;
+    case Kind::read:
+      return read.ticket;
+    case Kind::write:
+      return write.ticket;
+    case Kind::erase_space:
+      break;
+  }
+  return erase_space.ticket;
+}
+
+BlockKey FakeRemote::Request::space() const {
+  switch (kind) {
+    case Kind::lookup:
+      return lookup.space;
+    case Kind::read:
+      return read.space;
+    case Kind::write:
+      return write.space;
+    case Kind::erase_space:
+      break;
+  }
+  return erase_space.space;
 }
 
 std::int64_t FakeRemote::Request::deadline_ns() const {
@@ -18,10 +42,7 @@ std::int64_t FakeRemote::Request::deadline_ns() const {
 }
 
 void FakeRemote::add(Request request) {
-  const BlockKey& space = request.kind == Kind::lookup ? request.lookup.space
-                          : request.kind == Kind::read ? request.read.space
-                                                       : request.write.space;
-  if (std::ranges::find(spaces_, space) == spaces_.end())
+  if (std::ranges::find(spaces_, request.space()) == spaces_.end())
     throw std::logic_error("a request in a space that was not made known");
   requests_.push_back(std::move(request));
 }
@@ -49,6 +70,10 @@ void FakeRemote::erase(const BlockKey& space, std::span<const BlockKey> keys) {
     contents_.values.erase(found);
     ++erased_;
   }
+}
+
+void FakeRemote::erase_space(RemoteEraseSpace request) {
+  add({.kind = Kind::erase_space, .erase_space = request});
 }
 
 void FakeRemote::take_completions(std::vector<RemoteCompletion>& out) {
@@ -93,6 +118,8 @@ Status FakeRemote::carry_out(Request& request, RemoteCompletion& completion) {
       if (!values.contains(key)) break;
       ++completion.present;
     }
+  } else if (request.kind == Kind::erase_space) {
+    std::erase_if(values, [&](const auto& entry) { return entry.second.space == request.space(); });
   } else if (request.kind == Kind::write) {
     const RemoteWrite& write = request.write;
     FakeRemoteValue value{write.space,

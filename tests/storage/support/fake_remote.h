@@ -26,14 +26,16 @@ struct FakeRemoteContents {
 
 class FakeRemote final : public RemoteTier {
  public:
-  enum class Kind { lookup, read, write };
+  enum class Kind { lookup, read, write, erase_space };
   struct Request {
     Kind kind = Kind::lookup;
     RemoteLookup lookup;
     RemoteRead read;
     RemoteWrite write;
+    RemoteEraseSpace erase_space;
     Ticket ticket() const;
-    std::int64_t deadline_ns() const;  // a write has none
+    BlockKey space() const;
+    std::int64_t deadline_ns() const;  // of questions and reads only
   };
 
   explicit FakeRemote(FakeRemoteContents& contents) : contents_(contents) {}
@@ -44,6 +46,7 @@ class FakeRemote final : public RemoteTier {
   void read(RemoteRead request) override;
   void write(RemoteWrite request) override;
   void erase(const BlockKey& space, std::span<const BlockKey> keys) override;
+  void erase_space(RemoteEraseSpace request) override;
   void take_completions(std::vector<RemoteCompletion>& out) override;
   void set_notify(std::function<void()> notify) override { notify_ = std::move(notify); }
   RemoteUsage usage() const override;
