@@ -1,10 +1,45 @@
 #include "config/worker_config.h"
 
+#include <string>
+
 #include "config/option_reader.h"
 #include "config/paths.h"
 #include "core/default_paths.h"
 
 namespace terrace::config {
+
+namespace {
+
+void read_server(OptionReader& options, ServerOptions& server) {
+  std::string listen = "127.0.0.1:8080";
+  options.text("server.listen", listen);
+  if (const auto address = parse_http_address(listen)) {
+    server.listen = *address;
+  } else {
+    options.problem("server.listen", "found \"" + listen + "\", expected ADDRESS:PORT");
+  }
+  options.text("server.model_name", server.model_name);
+  options.text("server.api_key_file", server.api_key_file);
+  options.integer("server.max_connections", server.max_connections, 1, 65'536);
+  options.bytes("server.max_body", server.max_body_bytes, 1024, std::uint64_t{1} << 30);
+  options.integer("server.max_sequences", server.max_sequences, 1, 1024);
+  options.integer("server.max_queued", server.max_queued, 1, 65'536);
+  options.integer("server.pass_tokens", server.pass_tokens, 2, 4096);
+  options.bytes("server.kv_memory", server.kv_memory_bytes, 1 << 16, std::uint64_t{1} << 44);
+  options.integer("server.drain_ms", server.drain_ms, 0, 3'600'000);
+  options.integer("server.slow_request_ms", server.slow_request_ms, 0, 3'600'000);
+  options.choice("server.log_level", server.log_level,
+                 {{"debug", WorkerLogLevel::debug},
+                  {"info", WorkerLogLevel::info},
+                  {"warning", WorkerLogLevel::warning}});
+  if (2 * server.max_sequences > server.pass_tokens)
+    options.problem("server.max_sequences",
+                    "found " + std::to_string(server.max_sequences) +
+                        ", expected at most half of server.pass_tokens, or no prompt gets on while "
+                        "all of them decode");
+}
+
+}  // namespace
 
 Result<WorkerConfig> load_worker_config(const std::optional<std::filesystem::path>& file,
                                         std::span<const Override> overrides) {
@@ -33,6 +68,8 @@ Result<WorkerConfig> load_worker_config(const std::optional<std::filesystem::pat
   options.integer("sampling.top_k", config.sampling.top_k, 0, 1'000'000);
   options.number("sampling.top_p", config.sampling.top_p, 0, 1);
   options.integer("sampling.seed", config.sampling.seed, std::uint32_t{0}, UINT32_MAX);
+
+  read_server(options, config.server);
 
   if (Status status = options.finish(); !status.ok()) return error(status);
   return config;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "config/http_address.h"
 #include "config/source.h"
 #include "core/kv_layout.h"
 #include "core/status.h"
@@ -24,6 +25,24 @@ struct SamplingOptions {
   std::uint32_t seed = 0;
 };
 
+enum class WorkerLogLevel { debug, info, warning };
+
+// Of `terrace-worker serve`.
+struct ServerOptions {
+  HttpAddress listen{"127.0.0.1", 8080, true};
+  std::string model_name;    // that requests give; empty: the file's name without .gguf
+  std::string api_key_file;  // empty: everybody may ask
+  int max_connections = 512;
+  std::uint64_t max_body_bytes = std::uint64_t{4} << 20;
+  int max_sequences = 64;  // answers that are computed at a time
+  int max_queued = 256;    // that wait for it; more are told to come back
+  int pass_tokens = 512;   // of one pass through the model, of all answers together
+  std::uint64_t kv_memory_bytes = std::uint64_t{1} << 30;  // outside of the daemon's arena
+  int drain_ms = 30'000;         // for answers that are under way when the server is to end
+  int slow_request_ms = 30'000;  // a request that takes longer is a line of the log; 0: none is
+  WorkerLogLevel log_level = WorkerLogLevel::info;
+};
+
 struct WorkerConfig {
   std::string model;                   // a GGUF file; empty: must come from the command line
   std::string socket_path;             // default_socket_path() unless set
@@ -35,6 +54,7 @@ struct WorkerConfig {
   int threads = 0;  // 0: one a core that the process may use
   int max_tokens = 256;
   SamplingOptions sampling;
+  ServerOptions server;
 };
 
 // As load_daemon_config.

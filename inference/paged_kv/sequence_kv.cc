@@ -23,17 +23,9 @@ SequenceKv::SequenceKv(const KvGeometry& geometry, client::Space* space,
     : geometry_(geometry),
       space_(space),
       options_(std::move(options)),
-      private_(geometry),
-      wait_left_(options_.single_flight_wait) {
-  if (!space_) return;
-  lease_ = space_->new_lease();
-  last_key_ = space_->digest();
-}
-
-SequenceKv::~SequenceKv() {
-  // Also after a failed call: its answer may still come, and with it slots that nobody else would
-  // give back.
-  if (leased_) space_->release(lease_);
+      wait_left_(options_.single_flight_wait),
+      last_key_(space ? space->digest() : options_.root) {
+  if (space_) lease_ = std::make_shared<SequenceLease>(*space_);
 }
 
 client::Deadline SequenceKv::deadline() const {
@@ -56,25 +48,12 @@ bool SequenceKv::settle(Steady::time_point begin, const Result<T>& answer) {
 
 PrefixHit SequenceKv::start(std::span<const Token> prompt) {
   PrefixHit hit;
-  if (!may_ask() || prompt.size() < 2) return hit;
-  prompt_keys_ = derive_block_keys(space_->digest(), prompt, geometry_.block_tokens);
-  const std::span<const Token> reusable = prompt.first(prompt.size() - 1);
-  const std::size_t usable = reusable.size() / geometry_.block_tokens;
-  for (std::size_t round = 0; may_ask() && round < max_rounds; ++round) {
-    const auto begin = Steady::now();
-    const auto match = space_->match(std::span(prompt_keys_).first(usable), reusable, deadline());
-    if (!settle(begin, match)) break;
-    if (!take_present(*match, usable, hit)) wait_left_ = {};  // nor does what is behind it help
-    const bool pending =
-        slots_.size() < usable && match->blocks[slots_.size()] == BlockState::pending;
-    if (pending && may_wait() && may_ask()) {
-      await_others(*match, usable, hit);
-      continue;  // what lies behind is another question
-    }
-    const std::size_t missing = blocks_for(prompt.size()) - slots_.size();
-    full_blocks_ = slots_.size();
-    if (may_ask() && reserve(missing, may_wait() && slots_.size() < usable) == Claim::done) break;
-  }
+  if (prompt.size() < 2 || !(may_ask() || options_.shared)) return hit;
+  prompt_keys_ = derive_block_keys(last_key_, prompt, geometry_.block_tokens);
+  const std::size_t usable = (prompt.size() - 1) / geometry_.block_tokens;
+  start_with_daemon(prompt, usable, hit);
+  // Where there is none, or it did not help.
+  take_shared(usable, hit);
   if (full_blocks_ > 0) last_key_ = prompt_keys_[full_blocks_ - 1];
   if (partial_) {
     hit.cached_tokens += partial_->tokens;
@@ -84,8 +63,43 @@ PrefixHit SequenceKv::start(std::span<const Token> prompt) {
   return hit;
 }
 
+void SequenceKv::start_with_daemon(std::span<const Token> prompt, std::size_t usable,
+                                   PrefixHit& hit) {
+  const std::span<const Token> reusable = prompt.first(prompt.size() - 1);
+  for (std::size_t round = 0; may_ask() && round < max_rounds; ++round) {
+    const auto begin = Steady::now();
+    const auto match = space_->match(std::span(prompt_keys_).first(usable), reusable, deadline());
+    if (!settle(begin, match)) break;
+    if (!take_present(*match, usable, hit)) wait_left_ = {};  // nor does what is behind it help
+    take_shared(usable, hit);
+    const bool pending =
+        blocks_.size() < usable && match->blocks[blocks_.size()] == BlockState::pending;
+    if (pending && may_wait() && may_ask()) {
+      await_others(*match, usable, hit);
+      continue;  // what lies behind is another question
+    }
+    if (!may_reserve()) break;
+    const std::size_t missing = blocks_for(prompt.size()) - blocks_.size();
+    if (reserve(missing, may_wait() && blocks_.size() < usable) == Claim::done) break;
+  }
+}
+
+void SequenceKv::take_shared(std::size_t usable, PrefixHit& hit) {
+  // Behind blocks to be written there is nothing to be had.
+  if (!options_.shared || blocks_.size() != full_blocks_ || blocks_.size() >= usable) return;
+  auto found = options_.shared->find(
+      std::span(prompt_keys_).subspan(blocks_.size(), usable - blocks_.size()));
+  if (found.empty()) return;
+  partial_.reset();  // it was for the first of these
+  for (KvBlockRef& block : found) append(std::move(block));
+  full_blocks_ = blocks_.size();
+  const std::size_t tokens = found.size() * geometry_.block_tokens;
+  hit.cached_tokens += tokens;
+  hit.tokens_by_tier[static_cast<std::size_t>(Tier::device)] += tokens;
+}
+
 bool SequenceKv::take_present(const client::Match& match, std::size_t usable, PrefixHit& hit) {
-  const std::size_t present = std::max<std::size_t>(match.matched_blocks, slots_.size());
+  const std::size_t present = std::max<std::size_t>(match.matched_blocks, blocks_.size());
   const bool whole_block_comes =
       present < usable && match.blocks[present] == BlockState::pending && may_wait();
   const bool partial_fits = present == match.matched_blocks && !whole_block_comes;
@@ -93,9 +107,9 @@ bool SequenceKv::take_present(const client::Match& match, std::size_t usable, Pr
   partial_.reset();
   std::size_t in_device = 0;
   while (in_device < present && match.blocks[in_device] == BlockState::device) ++in_device;
-  while (slots_.size() < present || partial_tokens > 0) {
+  while (blocks_.size() < present || partial_tokens > 0) {
     if (!may_ask()) return false;
-    const std::size_t first = slots_.size();
+    const std::size_t first = blocks_.size();
     const std::size_t count =
         first < in_device ? in_device - first : std::min(blocks_per_load, present - first);
     client::AcquireOptions options;
@@ -109,8 +123,7 @@ bool SequenceKv::take_present(const client::Match& match, std::size_t usable, Pr
       if (options.partial_tokens > 0) keys.push_back(match.partial_key);
     }
     const auto begin = Steady::now();
-    leased_ = true;
-    const auto acquired = space_->acquire(lease_, keys, options, deadline());
+    const auto acquired = space_->acquire(lease_->use(), keys, options, deadline());
     // After a failure nothing of this piece is held; the pieces before stay.
     if (!settle(begin, acquired)) return false;
     const std::size_t whole = std::min(count, acquired->size());
@@ -123,7 +136,7 @@ bool SequenceKv::take_present(const client::Match& match, std::size_t usable, Pr
 }
 
 void SequenceKv::await_others(const client::Match& match, std::size_t usable, PrefixHit& hit) {
-  const std::size_t first = slots_.size();
+  const std::size_t first = blocks_.size();
   std::size_t end = first;
   while (end < usable && match.blocks[end] != BlockState::absent) ++end;
   const auto tokens = static_cast<double>((end - first) * geometry_.block_tokens);
@@ -137,9 +150,9 @@ void SequenceKv::await_others(const client::Match& match, std::size_t usable, Pr
   options.wait = std::chrono::duration_cast<std::chrono::milliseconds>(wait_left_);
   if (options.wait.count() == 0) return;
   const auto begin = Steady::now();
-  leased_ = true;
-  const auto acquired = space_->acquire(lease_, std::span(prompt_keys_).subspan(first, end - first),
-                                        options, deadline() + options.wait);
+  const auto acquired =
+      space_->acquire(lease_->use(), std::span(prompt_keys_).subspan(first, end - first), options,
+                      deadline() + options.wait);
   // The wait is no cost of the cache's: it is at most what computing would have taken.
   const auto waited = std::min<Steady::duration>(Steady::now() - begin, options.wait);
   wait_left_ -= waited;
@@ -152,23 +165,20 @@ void SequenceKv::take(std::span<const client::AcquiredBlock> blocks, PrefixHit& 
     hit.cached_tokens += geometry_.block_tokens;
     hit.tokens_by_tier[static_cast<std::size_t>(block.from)] += geometry_.block_tokens;
   }
-  full_blocks_ = slots_.size();
+  full_blocks_ = blocks_.size();
 }
 
 Status SequenceKv::grow_to(std::size_t tokens) {
   const std::size_t wanted = blocks_for(tokens);
-  // A block whose parent is not in the cache would never be found: after a private block all are
-  // private.
-  const bool reachable = chain_unbroken_ && (slots_.empty() || slots_.back());
-  if (wanted > slots_.size() && may_ask() && reachable) reserve(wanted - slots_.size(), false);
-  while (slots_.size() < wanted)
+  if (wanted > blocks_.size() && may_reserve()) reserve(wanted - blocks_.size(), false);
+  while (blocks_.size() < wanted)
     if (Status status = append_private(); !status.ok()) return status;
   copy_partial();
   return {};
 }
 
 void SequenceKv::copy_partial() {
-  if (!partial_ || slots_.size() <= full_blocks_) return;
+  if (!partial_ || blocks_.size() <= full_blocks_) return;
   const std::size_t bytes = geometry_.block_bytes();
   copy_leading_tokens(geometry_, partial_->tokens, {partial_->source.address, bytes},
                       {addresses_[full_blocks_], bytes});
@@ -177,18 +187,17 @@ void SequenceKv::copy_partial() {
 
 SequenceKv::Claim SequenceKv::reserve(std::size_t blocks, bool unless_taken) {
   std::span<const BlockKey> keys;
-  if (slots_.size() < prompt_keys_.size()) {
-    keys = std::span(prompt_keys_).subspan(slots_.size());
+  if (blocks_.size() < prompt_keys_.size()) {
+    keys = std::span(prompt_keys_).subspan(blocks_.size());
     keys = keys.first(std::min(keys.size(), blocks));
   }
   const auto begin = Steady::now();
-  leased_ = true;
   const std::size_t unnamed = blocks - keys.size();
   Result<std::optional<std::vector<client::Slot>>> slots;
   if (unless_taken) {
-    slots = space_->claim(lease_, keys, unnamed, deadline());
+    slots = space_->claim(lease_->use(), keys, unnamed, deadline());
   } else {
-    slots = space_->reserve(lease_, keys, unnamed, deadline());
+    slots = space_->reserve(lease_->use(), keys, unnamed, deadline());
   }
   if (!settle(begin, slots)) return Claim::done;
   if (!*slots) return Claim::taken;
@@ -201,36 +210,39 @@ SequenceKv::Claim SequenceKv::reserve(std::size_t blocks, bool unless_taken) {
 }
 
 Status SequenceKv::append_private() {
-  if (Status status = private_.reserve(private_.capacity_tokens() + geometry_.block_tokens);
-      !status.ok())
-    return status;
-  slots_.emplace_back();
-  addresses_.push_back(private_.blocks().back());
+  PrivateMemory& memory = options_.memory ? *options_.memory : unlimited_;
+  auto block = memory.allocate(geometry_.block_bytes());
+  if (!block) return block.error();
+  append(std::move(*block));
   return {};
 }
 
 void SequenceKv::append(client::Slot slot) {
-  addresses_.push_back(slot.address);
-  slots_.push_back(std::move(slot));
+  std::byte* const address = slot.address;
+  append(std::make_shared<const KvBlock>(KvBlock{address, std::move(slot), lease_}));
+}
+
+void SequenceKv::append(KvBlockRef block) {
+  addresses_.push_back(block->address);
+  blocks_.push_back(std::move(block));
 }
 
 void SequenceKv::computed(std::span<const Token> tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-  if (!space_ || !chain_unbroken_) return;
+  if (!options_.store || !(space_ || options_.shared)) return;
   std::vector<client::SealBlock> full;
   for (; (full_blocks_ + 1) * geometry_.block_tokens <= tokens_.size(); ++full_blocks_) {
-    const client::Slot& slot = slots_[full_blocks_];
-    if (!slot) {
-      chain_unbroken_ = false;
-      break;
-    }
+    const KvBlockRef& block = blocks_[full_blocks_];
     const auto of_block =
         std::span(tokens_).subspan(full_blocks_ * geometry_.block_tokens, geometry_.block_tokens);
-    full.push_back({slot, last_key_, {of_block.begin(), of_block.end()}});
+    const BlockKey parent = last_key_;
     last_key_ = full_blocks_ < prompt_keys_.size() ? prompt_keys_[full_blocks_]
-                                                   : derive_block_key(last_key_, of_block);
+                                                   : derive_block_key(parent, of_block);
+    if (options_.shared) options_.shared->publish(last_key_, block);
+    if (!space_ || !block->slot) chain_unbroken_ = false;
+    if (chain_unbroken_) full.push_back({block->slot, parent, {of_block.begin(), of_block.end()}});
   }
-  if (!full.empty()) space_->seal(lease_, std::move(full));
+  if (!full.empty()) space_->seal(lease_->use(), std::move(full));
 }
 
 }  // namespace terrace::inference

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,7 +20,9 @@
 #include "core/block_key.h"
 #include "core/kv_layout.h"
 #include "core/tier.h"
-#include "inference/model/private_kv.h"
+#include "inference/paged_kv/kv_block.h"
+#include "inference/paged_kv/prefix_table.h"
+#include "inference/paged_kv/private_memory.h"
 
 namespace terrace::inference {
 
@@ -39,15 +42,23 @@ struct SequenceCacheOptions {
   // How long, beyond the budget, to wait in all for what another worker is computing right now, and
   // never longer than computing it here takes; 0: compute it as well.
   std::chrono::nanoseconds single_flight_wait{0};
+  // False: what is cached is used, but nothing of this sequence is kept for others.
+  bool store = true;
+  // Where the sequences of this process find each other's blocks, under keys that begin at the
+  // space, or at `root` where there is none; null: they do not share.
+  PrefixTable* shared = nullptr;
+  BlockKey root;
+  // Where memory outside of the arena comes from; null: no limit. To be given where `shared` is.
+  // Both must outlive the sequence and all that share its blocks.
+  PrivateMemory* memory = nullptr;
   // Told, at most once a sequence, why the cache was of no use.
   std::function<void(const Status&)> on_failure;
 };
 
 class SequenceKv {
  public:
-  // `space` may be null: no cache. It must outlive the sequence.
+  // `space` may be null: no cache. It must outlive the sequence and all that share its blocks.
   SequenceKv(const KvGeometry& geometry, client::Space* space, SequenceCacheOptions options);
-  ~SequenceKv();
   SequenceKv(const SequenceKv&) = delete;
   SequenceKv& operator=(const SequenceKv&) = delete;
 
@@ -80,6 +91,7 @@ class SequenceKv {
 
   // Whether the cache may still be asked, and others waited for.
   bool may_ask() const { return space_ && options_.budget.count() > 0; }
+  bool may_reserve() const { return may_ask() && options_.store && reachable(); }
   bool may_wait() const { return wait_left_ >= std::chrono::milliseconds(1); }
   std::size_t blocks_for(std::size_t tokens) const {
     return (tokens + geometry_.block_tokens - 1) / geometry_.block_tokens;
@@ -87,6 +99,10 @@ class SequenceKv {
   // Holds what is present of the first `usable` blocks of the prompt beyond those held already, and
   // the partial block behind them if it is the next to be had. False if less came.
   bool take_present(const client::Match& match, std::size_t usable, PrefixHit& hit);
+  // Asks the daemon: all that start() does where there is one.
+  void start_with_daemon(std::span<const Token> prompt, std::size_t usable, PrefixHit& hit);
+  // Holds what sequences of this process have of the blocks behind those held.
+  void take_shared(std::size_t usable, PrefixHit& hit);
   // Waits for the blocks behind those held, which others are computing.
   void await_others(const client::Match& match, std::size_t usable, PrefixHit& hit);
   // Slots for `blocks` more. `taken`, and none, if `unless_taken` and the next one is there by now
@@ -96,6 +112,10 @@ class SequenceKv {
   void copy_partial();
   Status append_private();
   void append(client::Slot slot);
+  void append(KvBlockRef block);
+  // Whether a block behind those held would be found by others: a block whose parent is not in the
+  // cache never is, so after a private block all are private.
+  bool reachable() const { return chain_unbroken_ && (blocks_.empty() || blocks_.back()->slot); }
   client::Deadline deadline() const;
   // Charges the budget for the time since `begin`, and gives the cache up for this sequence on a
   // failure.
@@ -105,11 +125,10 @@ class SequenceKv {
   const KvGeometry geometry_;
   client::Space* space_;
   SequenceCacheOptions options_;
-  client::LeaseId lease_ = 0;
-  bool leased_ = false;                // the daemon may know of the lease
-  std::vector<client::Slot> slots_;    // one a block: in an arena, or empty for a private one
-  std::vector<std::byte*> addresses_;  // one a block
-  PrivateKv private_;                  // the private blocks, in order
+  std::shared_ptr<SequenceLease> lease_;
+  PrivateMemory unlimited_;  // where the options name no other
+  std::vector<KvBlockRef> blocks_;
+  std::vector<std::byte*> addresses_;  // of blocks_
   std::vector<BlockKey> prompt_keys_;
   std::optional<Partial> partial_;  // until it is copied behind the blocks held
   std::chrono::nanoseconds wait_left_;

@@ -26,24 +26,38 @@ Isa isa_of(config::WorkerIsa isa) {
   return Isa::automatic;
 }
 
+template <typename Target, typename Value>
+void set_unless_given(const CLI::App& command, const char* flag, Target& target,
+                      const Value& value) {
+  if (command.count(flag) == 0) target = value;
+}
+
 }  // namespace
+
+void apply_engine_config(const config::WorkerConfig& config, const CLI::App& command,
+                         EngineOptions& engine) {
+  const auto set = [&](const char* flag, auto& target, const auto& value) {
+    set_unless_given(command, flag, target, value);
+  };
+  set("--model", engine.model_path, config.model);
+  set("--compute", engine.model.compute, compute_of(config.compute));
+  set("--kv", engine.model.kv, config.kv);
+  set("--isa", engine.model.isa, isa_of(config.isa));
+  set("--threads", engine.model.threads, config.threads);
+  // Either flag says where the cache is, or that there is none.
+  if (command.count("--socket") == 0) set("--no-cache", engine.use_cache, config.cache);
+  set("--socket", engine.socket_path, config.socket_path);
+  engine.single_flight_wait = std::chrono::milliseconds(config.single_flight_wait_ms);
+}
 
 Status apply_config_defaults(const std::string& path, const CLI::App& command,
                              GenerateArguments& arguments) {
   const auto config = config::load_worker_config(path, {});
   if (!config) return config.error();
+  apply_engine_config(*config, command, arguments.engine);
   const auto set = [&](const char* flag, auto& target, const auto& value) {
-    if (command.count(flag) == 0) target = value;
+    set_unless_given(command, flag, target, value);
   };
-  set("--model", arguments.engine.model_path, config->model);
-  set("--compute", arguments.engine.model.compute, compute_of(config->compute));
-  set("--kv", arguments.engine.model.kv, config->kv);
-  set("--isa", arguments.engine.model.isa, isa_of(config->isa));
-  set("--threads", arguments.engine.model.threads, config->threads);
-  // Either flag says where the cache is, or that there is none.
-  if (command.count("--socket") == 0) set("--no-cache", arguments.engine.use_cache, config->cache);
-  set("--socket", arguments.engine.socket_path, config->socket_path);
-  arguments.engine.single_flight_wait = std::chrono::milliseconds(config->single_flight_wait_ms);
   GenerateOptions& generate = arguments.generate;
   set("--max-tokens", generate.max_tokens, static_cast<std::uint32_t>(config->max_tokens));
   set("--temperature", generate.sampling.temperature, config->sampling.temperature);

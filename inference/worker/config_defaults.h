@@ -4,10 +4,15 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "config/worker_config.h"
 #include "core/status.h"
 #include "inference/worker/generate_command.h"
 
 namespace terrace::inference {
+
+// Sets what of `engine` `command` was not given a flag for.
+void apply_engine_config(const config::WorkerConfig& config, const CLI::App& command,
+                         EngineOptions& engine);
 
 // Reads the file (config/worker.toml lists its options) and sets whatever `command` was not given a
 // flag for. Call it after parsing. An error names the file and the line.

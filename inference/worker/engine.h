@@ -92,14 +92,17 @@ class Engine {
   void flush_cache(std::chrono::milliseconds limit);
 
   Llama& model() { return *model_; }
+  const Llama& model() const { return *model_; }
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   // Null without a cache.
   client::Client* client() { return client_.get(); }
   client::Space* space() { return space_.get(); }
 
+  // What a sequence may ask of the cache that begins now.
+  SequenceCacheOptions sequence_cache_options() const;
+
  private:
   Engine() = default;
-  SequenceCacheOptions sequence_cache_options() const;
 
   EngineOptions options_;
   std::shared_ptr<OutageNotice> outage_;

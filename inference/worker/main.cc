@@ -3,10 +3,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "config/source.h"
+#include "config/worker_config.h"
+#include "inference/server/serve_command.h"
 #include "inference/worker/config_defaults.h"
 #include "inference/worker/generate_command.h"
 #include "inference/worker/logits_command.h"
@@ -72,6 +79,56 @@ void add_generate(CLI::App& app, int& status) {
   });
 }
 
+void add_serve(CLI::App& app, int& status) {
+  struct Flags {
+    ServeArguments arguments;
+    std::string config, listen, api_key_file, model_name;
+    std::vector<std::string> settings;
+    bool no_cache = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App& command = *app.add_subcommand("serve", "Serve OpenAI's API over HTTP");
+  command.add_option("--config", flags->config, "TOML file of options; flags win");
+  command.add_option("--set", flags->settings, "One option of the file, as KEY=VALUE");
+  add_model_options(command, flags->arguments.engine.model_path, flags->arguments.engine.model)
+      ->required(false);
+  command.add_option("--listen", flags->listen, "ADDRESS:PORT (default 127.0.0.1:8080)");
+  command.add_option("--model-name", flags->model_name, "What requests call the model");
+  command.add_option("--api-key-file", flags->api_key_file, "API keys, one a line");
+  CLI::Option* socket =
+      command.add_option("--socket", flags->arguments.engine.socket_path, "Socket of terraced");
+  command.add_flag("--no-cache", flags->no_cache, "Do not ask terraced")->excludes(socket);
+  command.callback([=, command_of = &command, &status] {
+    ServeArguments& arguments = flags->arguments;
+    arguments.engine.use_cache = !flags->no_cache;
+    const auto fail = [&](const std::string& why) {
+      std::cerr << "terrace-worker serve: " << why << std::endl;
+      status = 1;
+    };
+    std::vector<config::Override> overrides;
+    for (const std::string& text : flags->settings) {
+      auto set = config::Override::set(text);
+      if (!set) return fail(set.error().message());
+      overrides.push_back(std::move(*set));
+    }
+    const auto flag = [&](const char* name, const char* key, const std::string& text) {
+      if (!text.empty()) overrides.push_back(config::Override::flag(name, key, text));
+    };
+    flag("--listen", "server.listen", flags->listen);
+    flag("--model-name", "server.model_name", flags->model_name);
+    flag("--api-key-file", "server.api_key_file", flags->api_key_file);
+    const auto config = config::load_worker_config(
+        flags->config.empty() ? std::nullopt : std::optional<std::filesystem::path>(flags->config),
+        overrides);
+    if (!config) return fail(config.error().message());
+    apply_engine_config(*config, *command_of, arguments.engine);
+    arguments.server = config->server;
+    arguments.defaults = api_defaults(*config);
+    if (arguments.engine.model_path.empty()) throw CLI::RequiredError("--model");
+    status = run_serve(arguments, std::cerr);
+  });
+}
+
 void add_tokenize(CLI::App& app, int& status) {
   auto arguments = std::make_shared<TokenizeArguments>();
   CLI::App& command =
@@ -117,6 +174,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   add_generate(app, status);
+  add_serve(app, status);
   add_tokenize(app, status);
   add_logits(app, status);
   try {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "core/default_paths.h"
 #include "tests/config/config_file.h"
 
@@ -10,6 +13,22 @@ namespace terrace::config {
 namespace {
 
 using ::testing::HasSubstr;
+
+using Fields = std::vector<std::string>;
+Fields fields_of(const ServerOptions& server) {
+  return {std::to_string(server.listen.port),
+          server.model_name,
+          server.api_key_file,
+          std::to_string(server.max_connections),
+          std::to_string(server.max_body_bytes),
+          std::to_string(server.max_sequences),
+          std::to_string(server.max_queued),
+          std::to_string(server.pass_tokens),
+          std::to_string(server.kv_memory_bytes),
+          std::to_string(server.drain_ms),
+          std::to_string(server.slow_request_ms),
+          std::to_string(static_cast<int>(server.log_level))};
+}
 
 TEST(WorkerConfig, ExampleEqualsTheDefaults) {
   const auto example =
@@ -30,6 +49,7 @@ TEST(WorkerConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->sampling.top_k, defaults.sampling.top_k);
   EXPECT_EQ(example->sampling.top_p, defaults.sampling.top_p);
   EXPECT_EQ(example->sampling.seed, defaults.sampling.seed);
+  EXPECT_EQ(fields_of(example->server), fields_of(defaults.server));
 }
 
 TEST(WorkerConfig, ReadsEveryOption) {
@@ -47,6 +67,19 @@ temperature = 1
 top_k = 40
 top_p = 0.9
 seed = 4294967295
+[server]
+listen = "[::1]:81"
+model_name = "n"
+api_key_file = "k"
+max_connections = 1
+max_body = "1KiB"
+max_sequences = 3
+max_queued = 4
+pass_tokens = 6
+kv_memory = "1MiB"
+drain_ms = 5
+slow_request_ms = 0
+log_level = "warning"
 )");
   const auto config = load_worker_config(file.path(), {});
   ASSERT_TRUE(config) << config.error().to_string();
@@ -62,6 +95,17 @@ seed = 4294967295
   EXPECT_EQ(config->sampling.top_k, 40);
   EXPECT_EQ(config->sampling.top_p, 0.9);
   EXPECT_EQ(config->sampling.seed, 4294967295u);
+  EXPECT_EQ(config->server.listen.host, "::1");
+  EXPECT_EQ(fields_of(config->server),
+            (Fields{"81", "n", "k", "1", "1024", "3", "4", "6", "1048576", "5", "0", "2"}));
+}
+
+TEST(WorkerConfig, AnswersLeaveHalfOfAPassToPrompts) {
+  const ConfigFile file("[server]\nmax_sequences = 33\npass_tokens = 64\nlisten = \"here\"\n");
+  const auto config = load_worker_config(file.path(), {});
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message(), HasSubstr("at most half of server.pass_tokens"));
+  EXPECT_THAT(config.error().message(), HasSubstr("expected ADDRESS:PORT"));
 }
 
 TEST(WorkerConfig, BadValuesSayWhatWasExpected) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <vector>
 
 namespace terrace::inference {
 namespace {
@@ -91,6 +92,42 @@ TEST(Sampler, RefusesAbsurdOptions) {
   EXPECT_FALSE(SamplingOptions{.temperature = nan}.validate().ok());
   EXPECT_FALSE(SamplingOptions{.top_p = 0}.validate().ok());
   EXPECT_FALSE(SamplingOptions{.top_p = 1.5}.validate().ok());
+}
+
+TEST(Sampler, MinPKeepsWhatIsAtLeastSoLikely) {
+  const std::array logits = {0.0f, std::log(2.0f), std::log(5.0f)};
+  EXPECT_EQ(draw({.temperature = 1, .min_p = 0.3, .seed = 1}, logits, 500).size(), 2u);
+  EXPECT_EQ(draw({.temperature = 1, .min_p = 0.5, .seed = 1}, logits, 500).size(), 1u);
+}
+
+TEST(Sampler, PenaltiesAndBiasChangeTheChoice) {
+  const std::array logits = {3.0f, 2.5f, 1.0f};
+  Sampler presence({.presence_penalty = 1});
+  EXPECT_EQ(presence.sample(logits), 0);
+  EXPECT_EQ(presence.sample(logits), 1);
+  EXPECT_EQ(presence.sample(logits), 0);  // once for all
+  Sampler frequency({.frequency_penalty = 1});
+  EXPECT_EQ(frequency.sample(logits), 0);
+  EXPECT_EQ(frequency.sample(logits), 1);
+  EXPECT_EQ(frequency.sample(logits), 0);
+  EXPECT_EQ(frequency.sample(logits), 1);
+  EXPECT_EQ(frequency.sample(logits), 0);
+  EXPECT_EQ(frequency.sample(logits), 2);  // 0, .5 and 1
+  Sampler repetition({.repetition_penalty = 2});
+  const std::array prompt = {Token{0}};
+  repetition.observe_prompt(prompt);
+  EXPECT_EQ(repetition.sample(logits), 1);
+  EXPECT_EQ(Sampler({.logit_bias = {{2, 5.0f}, {99, 100.0f}}}).sample(logits), 2);
+}
+
+// As many as a vocabulary, so that the likeliest are looked for piece by piece.
+TEST(Sampler, TopPOfManyTokensKeepsTheSmallestSet) {
+  std::vector<float> logits(5000, 0.0f);
+  for (std::size_t i = 0; i < 200; ++i) logits[i * 25] = 10.0f;
+  const auto counts = draw({.temperature = 1, .top_p = 0.5, .seed = 1}, logits, 5000);
+  // 200 tokens weigh e^10 each, all others 1: half of it are 101 of those, the lowest ids first.
+  EXPECT_EQ(counts.size(), 101u);
+  for (const auto& [id, count] : counts) EXPECT_EQ(id % 25, 0) << id;
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+// Who may use the API.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/sha256.h"
+#include "core/status.h"
+
+namespace terrace::inference {
+
+constexpr std::size_t max_api_keys = 1024;
+
+class ApiKeys {
+ public:
+  // Everybody may.
+  ApiKeys() = default;
+  // One key a line; blank lines and those that begin with # are none. invalid_argument for a file
+  // without a key, or with too many; io_error if it cannot be read.
+  static Result<ApiKeys> read(const std::string& path);
+
+  bool required() const { return !digests_.empty(); }
+  // Of the value of an Authorization header, "Bearer KEY". Takes the same time for every wrong key.
+  bool admit(std::string_view authorization) const;
+
+ private:
+  std::vector<Digest> digests_;
+};
+
+}  // namespace terrace::inference
