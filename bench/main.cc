@@ -6,6 +6,7 @@
 #include "bench/attention.h"
 #include "bench/catalog.h"
 #include "bench/codec.h"
+#include "bench/load.h"
 #include "bench/redis.h"
 #include "bench/replay.h"
 #include "bench/restart.h"
@@ -242,6 +243,25 @@ void add_restart(CLI::App& app, int& status) {
   command.callback([options, &status] { status = run_restart(*options, std::cout, std::cerr); });
 }
 
+void add_load(CLI::App& app, int& status) {
+  auto options = std::make_shared<LoadOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "load", "Many clients at once beside bare pings, and beside one that does not read");
+  command.add_option("--clients", options->clients, "Connections, one call at a time each")
+      ->check(CLI::Range(1, 500))
+      ->capture_default_str();
+  command.add_option("--duration", options->duration_s, "Seconds of all that is measured")
+      ->check(CLI::Range(1, 86'400))
+      ->capture_default_str();
+  command.add_option("--directory", options->directory, "Where the daemon's files go");
+  command.add_flag("--disk", options->disk, "With a disk tier that what is sealed is written to");
+  add_quick(command, options->quick);
+  command.callback([options, &status] {
+    if (options->quick) options->duration_s = std::min<std::size_t>(options->duration_s, 2);
+    status = run_load(*options, std::cout, std::cerr);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -263,6 +283,7 @@ int main(int argc, char** argv) {
   add_codec(app, status);
   add_catalog(app, status);
   add_restart(app, status);
+  add_load(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

@@ -64,7 +64,8 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   struct PendingAcquire {
     storage::LeaseId lease;
-    kj::Own<kj::PromiseFulfiller<std::vector<storage::AcquiredBlock>>> fulfiller;
+    std::optional<std::vector<storage::AcquiredBlock>> at_once;  // answered within the call
+    kj::Own<kj::PromiseFulfiller<std::vector<storage::AcquiredBlock>>> fulfiller;  // else
   };
 
   void require_alive() const;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "cache_daemon/limits.h"
 #include "cache_daemon/log.h"
@@ -39,6 +40,13 @@ std::int64_t redis_deadline_ns(std::uint32_t budget_ms, std::chrono::millisecond
 }
 
 double milliseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+// Room for an answer with so many bytes of packed data. Without being told, Cap'n Proto takes (and
+// clears) 8 KiB for each.
+capnp::MessageSize answer_size(std::size_t data_bytes) {
+  constexpr std::size_t words_around_data = 16;
+  return {words_around_data + data_bytes / sizeof(capnp::word), 0};
+}
 
 capnp::Data::Reader pack_slots(std::span<const storage::SlotOffset> slots) { return pack(slots); }
 
@@ -103,9 +111,7 @@ void SpaceServer::tell_slow_match(const CallTimer& timer, std::size_t keys,
 }
 
 void SpaceServer::answer_match(MatchContext& call, const storage::MatchResult& found) {
-  constexpr std::size_t result_words_without_states = 16;
-  auto results =
-      call.getResults(capnp::MessageSize{result_words_without_states + found.blocks.size() / 8, 0});
+  auto results = call.getResults(answer_size(found.blocks.size()));
   results.setStates(pack(std::span(found.blocks)));
   results.setMatchedBlocks(found.matched_blocks);
   results.setPartialTokens(found.partial_tokens);
@@ -135,7 +141,8 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
   context_.deadlines.look();
   return acquired.then([this, call, timer = kj::mv(timer),
                         times = options.times](std::vector<storage::AcquiredBlock> blocks) mutable {
-    auto results = call.getResults();
+    auto results =
+        call.getResults(answer_size(blocks.size() * (sizeof(storage::SlotOffset) + sizeof(Tier))));
     auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
     auto tiers = results.initTiers(blocks.size());
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -168,16 +175,17 @@ kj::Promise<void> SpaceServer::reserve(ReserveContext call) {
   require_device(params.getDeviceIndex());
   KJ_REQUIRE(params.getUnnamed() <= max_unnamed_per_call, "too many slots", params.getUnnamed());
   const std::span<const BlockKey> keys = read_keys(params.getKeys());
-  auto results = call.getResults();
-  if (!params.getUnlessTaken()) {
-    results.setSlots(
-        pack_slots(session_->reserve(params.getLease(), space_, keys, params.getUnnamed())));
-  } else if (const auto slots =
-                 session_->claim(params.getLease(), space_, keys, params.getUnnamed())) {
+  std::optional<std::vector<storage::SlotOffset>> slots;
+  if (params.getUnlessTaken())
+    slots = session_->claim(params.getLease(), space_, keys, params.getUnnamed());
+  else
+    slots = session_->reserve(params.getLease(), space_, keys, params.getUnnamed());
+  auto results =
+      call.getResults(answer_size(slots ? slots->size() * sizeof(storage::SlotOffset) : 0));
+  if (slots)
     results.setSlots(pack_slots(*slots));
-  } else {
+  else
     results.setTaken(true);
-  }
   timer.answered();
   return kj::READY_NOW;
 }
@@ -202,7 +210,7 @@ kj::Promise<void> SpaceServer::seal(SealContext call) {
                         .checksum = block.getChecksum()});
   }
   const auto outcomes = session_->seal(params.getLease(), requests);
-  call.getResults().setOutcomes(pack(std::span(outcomes)));
+  call.getResults(answer_size(outcomes.size())).setOutcomes(pack(std::span(outcomes)));
   timer.answered();
   return kj::READY_NOW;
 }

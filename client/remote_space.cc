@@ -281,7 +281,7 @@ void RemoteSpace::send_seal(const Outgoing& outgoing) {
 }
 
 void RemoteSpace::send_release(std::uint64_t entry, const std::vector<WireLease>& wires) {
-  auto request = remote_.releaseRequest();
+  auto request = remote_.releaseRequest(request_size(wires.size() * sizeof(WireLease)));
   auto leases = request.initLeases(static_cast<unsigned>(wires.size()));
   for (std::size_t i = 0; i < wires.size(); ++i) leases.set(static_cast<unsigned>(i), wires[i]);
   Ledger& ledger = ledger_;

@@ -109,6 +109,15 @@ TEST_F(Bench, CatalogMatchesTouchesAndEvicts) {
   EXPECT_LE(line.value("bytes_per_block", 1e9), 128);
 }
 
+TEST_F(Bench, LoadGetsTheBytesThatItSealedBesideAClientThatDoesNotRead) {
+  const json line = last_line({"load", "--quick", "--clients", "40", "--duration", "1"});
+  expect_keys(line, {"bench", "clients", "requests_per_s", "ping_requests_per_s", "ratio_rps",
+                     "p99_us", "ping_p99_us", "p99_ratio", "rss_growth_bytes", "errors"});
+  EXPECT_EQ(line.value("errors", 1), 0);
+  EXPECT_GT(line.value("sealed_blocks", 0), 0);
+  EXPECT_GT(line.value("verified_blocks", 0), 0);
+}
+
 TEST_F(Bench, RestartKnowsEveryBlockAgain) {
   const json line = last_line({"restart", "--quick", "--blocks", "3000", "--repetitions", "1"});
   expect_keys(line,
