@@ -59,6 +59,10 @@ constexpr std::size_t max_piece_bytes = std::size_t{1} << 20;
 // Blocks that one operator's connection may be reading at the same time.
 constexpr std::size_t max_block_reads_at_once = 4;
 
+// How long a warm waits for Redis to say what it has, and then to give it: nobody's request waits.
+constexpr std::chrono::milliseconds warm_lookup_wait{5'000};
+constexpr std::chrono::milliseconds warm_load_wait{30'000};
+
 // How long accepting pauses after it failed, say for want of descriptors.
 constexpr std::chrono::milliseconds accept_pause{100};
 

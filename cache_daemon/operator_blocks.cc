@@ -59,6 +59,11 @@ std::string redis_says(const storage::RemoteUsage& usage, bool asked, bool late)
   return asked ? "; nor does Redis have it" : "; Redis is not asked";
 }
 
+// On the cache's clock.
+std::int64_t deadline_in_ns(std::chrono::nanoseconds wait) {
+  return SystemClock().monotonic_ns() + wait.count();
+}
+
 // Why a block is where it is, or is not.
 std::string reason(const storage::MatchResult& found, std::size_t i, std::uint32_t block_tokens,
                    const std::string& redis) {
@@ -196,30 +201,54 @@ kj::Promise<void> OperatorServer::warm(WarmContext call) {
   const auto keys = protocol::unpack<BlockKey>(params.getKeys());
   KJ_REQUIRE(keys.has_value() && keys->size() <= context_.config.limits.max_keys_per_call,
              "too many keys, or cut short");
+  const auto tokens = protocol::unpack<Token>(params.getTokens());
+  KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
+             "too many tokens, or cut short");
   const auto space = context_.cache.find_space(digest);
   if (!space) return refusal({StatusCode::not_found, "there is no space " + digest.hex()});
   if (warms_ >= max_warms_at_once)
     return refusal({StatusCode::resource_exhausted, "too many prefixes are being warmed already"});
   if (!warming_session_) warming_session_ = context_.cache.open_session();
+  ++warms_;
+  kj::Promise<void> asked = kj::READY_NOW;
+  if (!tokens->empty()) {
+    auto answer = kj::newPromiseAndFulfiller<void>();
+    auto fulfiller =
+        std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(answer.fulfiller));
+    context_.cache.look_up(*space, *keys, *tokens, deadline_in_ns(warm_lookup_wait),
+                           [fulfiller] { (*fulfiller)->fulfill(); });
+    context_.deadlines.look();
+    asked = kj::mv(answer.promise);
+  }
+  return asked
+      .then([this, call, space = *space, keys = *keys]() mutable {
+        return load_warm(call, space, keys);
+      })
+      .attach(kj::defer([this] { --warms_; }));
+}
+
+kj::Promise<void> OperatorServer::load_warm(WarmContext call, storage::SpaceId space,
+                                            std::span<const BlockKey> keys) {
   auto outcome = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
   auto fulfiller =
       std::make_shared<kj::Own<kj::PromiseFulfiller<std::vector<storage::AcquiredBlock>>>>(
           kj::mv(outcome.fulfiller));
   const storage::LeaseId lease = next_lease_++;
-  context_.cache.acquire(*warming_session_, lease, *space, *keys, {},
+  storage::AcquireOptions options;
+  options.remote_deadline_ns = deadline_in_ns(warm_load_wait);
+  context_.cache.acquire(*warming_session_, lease, space, keys, options,
                          [fulfiller](std::vector<storage::AcquiredBlock> blocks) {
                            (*fulfiller)->fulfill(std::move(blocks));
                          });
-  ++warms_;
-  return outcome.promise
-      .then([this, call, lease](std::vector<storage::AcquiredBlock> blocks) mutable {
+  context_.deadlines.look();
+  return outcome.promise.then(
+      [this, call, lease](std::vector<storage::AcquiredBlock> blocks) mutable {
         context_.cache.release(*warming_session_, lease);
         std::vector<std::uint8_t> tiers;
         for (const storage::AcquiredBlock& block : blocks)
           tiers.push_back(static_cast<std::uint8_t>(block.from));
         call.getResults().setTiers(pack(std::span<const std::uint8_t>(tiers)));
-      })
-      .attach(kj::defer([this] { --warms_; }));
+      });
 }
 
 kj::Promise<void> OperatorServer::sessions(SessionsContext call) {

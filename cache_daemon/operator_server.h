@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ class OperatorServer final : public protocol::Operator::Server {
                             std::size_t known_blocks);
   nlohmann::ordered_json explanation(const Question& question, const storage::MatchResult& found,
                                      bool asked) const;
+  kj::Promise<void> load_warm(WarmContext call, storage::SpaceId space,
+                              std::span<const BlockKey> keys);
 
   Context& context_;
   // That warm() holds what it loads with, for as long as that takes.

@@ -219,10 +219,12 @@ Result<std::string> OperatorClient::explain_json(const BlockKey& space,
 }
 
 Result<std::vector<Tier>> OperatorClient::warm(const BlockKey& space,
-                                               std::span<const BlockKey> keys, Deadline deadline) {
+                                               std::span<const BlockKey> keys,
+                                               std::span<const Token> tokens, Deadline deadline) {
   auto request = impl_->capability().warmRequest();
   request.setSpace(protocol::pack(space));
   request.setKeys(protocol::pack(keys));
+  request.setTokens(protocol::pack(tokens));
   return impl_->wait<std::vector<Tier>>(
       request.send(), deadline, [&](auto&& answer) -> Result<std::vector<Tier>> {
         const auto numbers = protocol::unpack<std::uint8_t>(answer.getTiers());

@@ -86,8 +86,9 @@ class OperatorClient {
   Result<std::string> explain_json(const BlockKey& space, std::span<const Token> tokens,
                                    Deadline deadline);
   // Brings the leading run of a prefix's keys into the device tier: where each block of it was.
+  // `tokens`: those of all keys, or none; with them Redis is asked for what is not known here.
   Result<std::vector<Tier>> warm(const BlockKey& space, std::span<const BlockKey> keys,
-                                 Deadline deadline);
+                                 std::span<const Token> tokens, Deadline deadline);
 
   // A block's payload, verified by the daemon and again here: corruption if it is not what its
   // checksum says. not_found if no tier of the daemon's host has the block.

@@ -201,9 +201,10 @@ interface Operator {
   # What a match of these tokens finds in the space of this digest, block for block, and why not. No
   # use is counted.
 
-  warm @10 (space :Data, keys :Data) -> (tiers :Data);
+  warm @10 (space :Data, keys :Data, tokens :Data) -> (tiers :Data);
   # Brings the leading run of a prefix's keys into the device tier, as an acquire would: a use.
-  # Answers when it is there, with the tier that each was in before.
+  # Answers when it is there, with the tier that each was in before. tokens are those of all keys, or
+  # none: with them Redis is asked for what is not known here.
 
   sessions @11 () -> (json :Text);
 

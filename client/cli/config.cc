@@ -4,12 +4,26 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "config/daemon_config.h"
-
 namespace terrace::cli {
 namespace {
 
-Result<std::vector<config::Setting>> load(const ConfigSource& source) {
+// A mistake in the configuration is none in the command line.
+Status refused(const Status& problem) {
+  return problem.code() == StatusCode::invalid_argument
+             ? Status(StatusCode::failed_precondition, problem.message())
+             : problem;
+}
+
+// What TOML writes is JSON, too, but for what is not UTF-8 and for numbers without an end.
+nlohmann::ordered_json json_value(const std::string& toml) {
+  auto value = nlohmann::ordered_json::parse(toml, nullptr, false);
+  return value.is_discarded() ? nlohmann::ordered_json(toml) : value;
+}
+
+}  // namespace
+
+Result<config::DaemonConfig> load_config(const ConfigSource& source,
+                                         std::vector<config::Setting>* settings) {
   std::vector<config::Override> overrides;
   for (const std::string& setting : source.settings) {
     auto parsed = config::Override::set(setting);
@@ -18,38 +32,44 @@ Result<std::vector<config::Setting>> load(const ConfigSource& source) {
   }
   std::optional<std::filesystem::path> file;
   if (source.file) file = *source.file;
-  std::vector<config::Setting> settings;
-  if (const auto loaded = config::load_daemon_config(file, overrides, &settings); !loaded)
-    return error(loaded.error());
-  return settings;
+  return config::load_daemon_config(file, overrides, settings);
 }
 
-}  // namespace
-
-Status check_config(const ConfigSource& source, std::ostream& out) {
-  const auto settings = load(source);
-  if (!settings) return settings.error();
+Status check_config(const ConfigSource& source, bool json, std::ostream& out) {
+  std::vector<config::Setting> settings;
+  if (const auto loaded = load_config(source, &settings); !loaded) {
+    if (json)
+      out << nlohmann::ordered_json{{"good", false}, {"problem", loaded.error().message()}}.dump(
+                 -1, ' ', false, nlohmann::json::error_handler_t::replace)
+          << "\n";
+    return refused(loaded.error());
+  }
   std::size_t set = 0;
-  for (const config::Setting& setting : *settings) set += setting.where.empty() ? 0 : 1;
-  out << "the configuration is good; " << set << " of " << settings->size()
+  for (const config::Setting& setting : settings) set += setting.where.empty() ? 0 : 1;
+  if (json) {
+    out << nlohmann::ordered_json{{"good", true}, {"set", set}, {"options", settings.size()}}
+        << "\n";
+    return {};
+  }
+  out << "the configuration is good; " << set << " of " << settings.size()
       << " options are set, the others have their defaults\n";
   return {};
 }
 
 Status show_config(const ConfigSource& source, bool json, std::ostream& out) {
-  const auto settings = load(source);
-  if (!settings) return settings.error();
+  std::vector<config::Setting> settings;
+  if (const auto loaded = load_config(source, &settings); !loaded) return refused(loaded.error());
   if (!json) {
-    out << config::to_toml(*settings);
+    out << config::to_toml(settings);
     return {};
   }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const config::Setting& setting : *settings) {
+  for (const config::Setting& setting : settings) {
     nlohmann::ordered_json one = {{"key", setting.key}};
     if (setting.secret)
       one["secret"] = setting.value;
     else
-      one["value"] = setting.value;
+      one["value"] = json_value(setting.value);
     if (!setting.where.empty()) one["where"] = setting.where;
     list.push_back(std::move(one));
   }

@@ -15,7 +15,7 @@ Status confirm(const std::string& question, bool yes) {
   std::string answer;
   std::getline(std::cin, answer);
   if (answer == "y" || answer == "Y" || answer == "yes") return {};
-  return Status(StatusCode::invalid_argument, "nothing done");
+  return Status(StatusCode::failed_precondition, "nothing done");
 }
 
 }  // namespace terrace::cli

@@ -1,10 +1,11 @@
 #include "client/cli/describe.h"
 
 #include <iomanip>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "client/cli/listing.h"
+#include "client/cli/text.h"
 #include "core/bytes.h"
 
 namespace terrace::cli {
@@ -37,10 +38,32 @@ std::string slot_text(const json& slot) {
          (sealer == 0 ? "" : ", sealed by session " + std::to_string(sealer));
 }
 
+// " (a client, process 42)".
+std::string client_text(const json& session) {
+  return " (" + printable(session.at("client").get<std::string>()) + ", process " +
+         std::to_string(session.at("pid").get<std::int64_t>()) + ")";
+}
+
 }  // namespace
 
-Status print_inspection(const std::string& text, std::ostream& out) {
+Result<std::string> session_text(const std::string& sessions_text, std::uint64_t id) {
+  const std::string name = "session " + std::to_string(id);
+  std::string text;
+  const Status status = reading(sessions_text, [&](const json& sessions) {
+    for (const json& session : sessions)
+      if (session.at("id").get<std::uint64_t>() == id) text = name + client_text(session);
+  });
+  if (!status.ok()) return error(status);
+  if (text.empty()) return error(StatusCode::not_found, "there is no " + name);
+  return text;
+}
+
+Status print_inspection(const std::string& text, const std::string& sessions_text,
+                        std::int64_t now_unix_ms, std::ostream& out) {
   return reading(text, [&](const json& block) {
+    std::map<std::uint64_t, std::string> sessions;
+    for (const json& session : json::parse(sessions_text))
+      sessions[session.at("id").get<std::uint64_t>()] = client_text(session);
     row(out, "key") << printable(block.at("key").get<std::string>()) << "\n";
     const json& parent = block.at("parent");
     row(out, "parent") << (parent.is_null() ? "none: it begins prompts"
@@ -50,6 +73,9 @@ Status print_inspection(const std::string& text, std::ostream& out) {
     row(out, "depth") << block.at("depth").get<std::uint64_t>() << "\n";
     row(out, "followers") << block.at("children").get<std::uint64_t>() << "\n";
     row(out, "payload") << format_bytes(block.at("bytes").get<std::uint64_t>()) << "\n";
+    const auto last_used_unix_ms = block.at("recency").get<std::int64_t>();
+    row(out, "last used") << format_utc(last_used_unix_ms) << ", "
+                          << format_age(now_unix_ms - last_used_unix_ms) << " ago\n";
     for (const auto& [tier, copy] : block.at("copies").items()) {
       row(out, tier.c_str());
       if (copy.contains("slot"))
@@ -62,8 +88,10 @@ Status print_inspection(const std::string& text, std::ostream& out) {
     row(out, "held by");
     const json& holders = block.at("held_by_sessions");
     if (holders.empty()) out << "no session";
-    for (std::size_t i = 0; i < holders.size(); ++i)
-      out << (i == 0 ? "session " : ", ") << holders[i].get<std::uint64_t>();
+    for (std::size_t i = 0; i < holders.size(); ++i) {
+      const auto id = holders[i].get<std::uint64_t>();
+      out << (i == 0 ? "session " : ", session ") << id << sessions[id];
+    }
     out << "\n";
     row(out, "pins");
     const json& pins = block.at("pins");
@@ -85,8 +113,9 @@ Status print_explanation(const std::string& text, std::ostream& out) {
     const json& blocks = found.at("blocks");
     const auto tokens = found.at("tokens").get<std::uint64_t>();
     const auto block_tokens = found.at("block_tokens").get<std::uint64_t>();
-    out << tokens << " tokens, " << blocks.size() << " whole blocks of " << block_tokens << "; "
-        << found.at("matched_tokens").get<std::uint64_t>() << " tokens would be reused\n";
+    out << counted(tokens, "token") << ", " << counted(blocks.size(), "whole block") << " of "
+        << block_tokens << "; " << counted(found.at("matched_tokens").get<std::uint64_t>(), "token")
+        << " would be reused\n";
     // A run with one reason is one line.
     for (std::size_t i = 0; i < blocks.size();) {
       std::size_t end = i + 1;
@@ -101,7 +130,9 @@ Status print_explanation(const std::string& text, std::ostream& out) {
       i = end;
     }
     if (const auto tail = found.at("tail_tokens").get<std::uint64_t>(); tail > 0)
-      out << "the last " << tail << " tokens fill no block; only whole blocks are kept\n";
+      out << (tail == 1 ? "the last token fills"
+                        : "the last " + std::to_string(tail) + " tokens fill")
+          << " no block; only whole blocks are kept\n";
   });
 }
 

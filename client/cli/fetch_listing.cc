@@ -3,7 +3,6 @@
 #include <utility>
 
 namespace terrace::cli {
-namespace {
 
 ListedBlock to_listed_block(const client::BlockListing& from) {
   ListedBlock block;
@@ -16,33 +15,48 @@ ListedBlock to_listed_block(const client::BlockListing& from) {
   block.bytes = from.bytes;
   block.holders = from.holders;
   block.recency = from.recency;
-  block.token_ids = from.tokens;
   return block;
 }
 
-}  // namespace
-
-Result<Listing> fetch_listing(client::OperatorClient& daemon,
-                              std::chrono::milliseconds call_timeout) {
-  const auto deadline = [&] { return client::Deadline::clock::now() + call_timeout; };
-
-  Listing listing;
+Result<bool> visit_blocks(client::OperatorClient& daemon, std::chrono::milliseconds call_timeout,
+                          const std::function<bool(const client::BlockListing&)>& visit) {
   std::optional<BlockKey> from;
   do {
-    const auto page = daemon.list_blocks(from, blocks_per_page, deadline());
+    const auto page =
+        daemon.list_blocks(from, blocks_per_page, client::Deadline::clock::now() + call_timeout);
     if (!page) return error(page.error());
     for (const client::BlockListing& block : page->blocks)
-      listing.blocks.push_back(to_listed_block(block));
+      if (!visit(block)) return false;
     if (from && page->next && *page->next <= *from)
       return error(StatusCode::internal, "the daemon's listing goes round in circles");
     from = page->next;
-  } while (from && listing.blocks.size() < max_listed_blocks);
-  listing.complete = !from;
+  } while (from);
+  return true;
+}
 
-  const auto spaces = daemon.list_spaces(deadline());
+Result<SpaceLabels> fetch_space_labels(client::OperatorClient& daemon,
+                                       std::chrono::milliseconds call_timeout) {
+  const auto spaces = daemon.list_spaces(client::Deadline::clock::now() + call_timeout);
   if (!spaces) return error(spaces.error());
-  for (const SpaceDescriptor& space : *spaces)
-    listing.space_labels.emplace(space.digest(), space.label);
+  SpaceLabels labels;
+  for (const SpaceDescriptor& space : *spaces) labels.emplace(space.digest(), space.label);
+  return labels;
+}
+
+Result<Listing> fetch_listing(client::OperatorClient& daemon,
+                              std::chrono::milliseconds call_timeout) {
+  Listing listing;
+  const auto complete = visit_blocks(daemon, call_timeout, [&](const client::BlockListing& block) {
+    if (listing.blocks.size() == max_listed_blocks) return false;
+    listing.blocks.push_back(to_listed_block(block));
+    listing.blocks.back().token_ids = block.tokens;
+    return true;
+  });
+  if (!complete) return error(complete.error());
+  listing.complete = *complete;
+  auto labels = fetch_space_labels(daemon, call_timeout);
+  if (!labels) return error(labels.error());
+  listing.space_labels = std::move(*labels);
   return listing;
 }
 

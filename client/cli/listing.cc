@@ -6,6 +6,7 @@
 #include <ostream>
 #include <tuple>
 
+#include "client/cli/text.h"
 #include "core/bytes.h"
 
 namespace terrace::cli {
@@ -16,9 +17,9 @@ constexpr std::size_t shown_key_digits = 12;
 
 std::string short_key(const BlockKey& key) { return key.hex().substr(0, shown_key_digits); }
 
-std::string label_of(const Listing& listing, const BlockKey& space) {
-  const auto label = listing.space_labels.find(space);
-  return label == listing.space_labels.end() ? "" : label->second;
+std::string label_in(const SpaceLabels& labels, const BlockKey& space) {
+  const auto label = labels.find(space);
+  return label == labels.end() ? "" : label->second;
 }
 
 std::string joined_tiers(const std::array<bool, tier_count>& tiers) {
@@ -41,18 +42,12 @@ void print_space_heading(const Listing& listing, std::size_t first, std::ostream
     ++blocks;
     bytes += listing.blocks[i].bytes;
   }
-  const std::string label = label_of(listing, space);
+  const std::string label = label_in(listing.space_labels, space);
   out << "space " << short_key(space) << (label.empty() ? "" : " (" + printable(label) + ")")
-      << ": " << blocks << (blocks == 1 ? " block, " : " blocks, ") << format_bytes(bytes) << "\n";
+      << ": " << counted(blocks, "block") << ", " << format_bytes(bytes) << "\n";
 }
 
 }  // namespace
-
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
 
 void sort_by_prefix(std::vector<ListedBlock>& blocks) {
   const auto in_order = [](const ListedBlock* a, const ListedBlock* b) {
@@ -109,31 +104,49 @@ void print_listing(const Listing& listing, std::size_t limit, std::ostream& out)
   if (!listing.complete) out << "the cache holds more blocks than are listed here\n";
 }
 
-void print_listing_json(const Listing& listing, std::size_t limit, std::ostream& out) {
-  const std::size_t count = shown(listing, limit);
-  out << "[";
-  for (std::size_t i = 0; i < count; ++i) {
-    const ListedBlock& block = listing.blocks[i];
-    nlohmann::ordered_json tiers = nlohmann::ordered_json::array();
-    for (const Tier tier : all_tiers)
-      if (block.tiers[static_cast<std::size_t>(tier)]) tiers.push_back(to_string(tier));
-    const nlohmann::ordered_json parent = block.depth == 0
-                                              ? nlohmann::ordered_json(nullptr)
-                                              : nlohmann::ordered_json(block.parent.hex());
-    const nlohmann::ordered_json object = {{"key", block.key.hex()},
-                                           {"parent", parent},
-                                           {"space", block.space.hex()},
-                                           {"space_label", label_of(listing, block.space)},
-                                           {"depth", block.depth},
-                                           {"tokens", block.tokens},
-                                           {"tiers", tiers},
-                                           {"bytes", block.bytes},
-                                           {"holders", block.holders}};
-    // A label is text of a client: what is not UTF-8 in it must not end the program.
-    out << (i == 0 ? "\n" : ",\n")
-        << object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  }
-  out << (count == 0 ? "]\n" : "\n]\n");
+void TableRows::add(const ListedBlock& block) {
+  if (rows_++ == 0)
+    out_ << std::left << std::setw(14) << "key" << std::right << std::setw(6) << "depth"
+         << std::setw(8) << "tokens" << std::setw(10) << "size" << std::setw(9) << "holders"
+         << std::setw(9) << "used"
+         << "  tiers             space\n";
+  const std::string label = label_in(labels_, block.space);
+  out_ << std::left << std::setw(14) << short_key(block.key) << std::right << std::setw(6)
+       << block.depth << std::setw(8) << block.tokens << std::setw(10) << format_bytes(block.bytes)
+       << std::setw(9) << block.holders << std::setw(9)
+       << format_age(now_unix_ms_ - static_cast<std::int64_t>(block.recency)) << "  " << std::left
+       << std::setw(16) << joined_tiers(block.tiers) << "  "
+       << (label.empty() ? short_key(block.space) : printable(label)) << "\n";
 }
+
+void TableRows::end(std::uint64_t left_out) {
+  if (left_out > 0)
+    out_ << "and " << left_out << " more; --limit 0 shows all\n";
+  else if (rows_ == 0)
+    out_ << "there are no such blocks\n";
+}
+
+void JsonRows::add(const ListedBlock& block) {
+  nlohmann::ordered_json tiers = nlohmann::ordered_json::array();
+  for (const Tier tier : all_tiers)
+    if (block.tiers[static_cast<std::size_t>(tier)]) tiers.push_back(to_string(tier));
+  const nlohmann::ordered_json object = {
+      {"key", block.key.hex()},
+      {"parent",
+       block.depth == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(block.parent.hex())},
+      {"space", block.space.hex()},
+      {"space_label", label_in(labels_, block.space)},
+      {"depth", block.depth},
+      {"tokens", block.tokens},
+      {"tiers", tiers},
+      {"bytes", block.bytes},
+      {"holders", block.holders},
+      {"last_used_unix_ms", block.recency}};
+  // A label is text of a client: what is not UTF-8 in it must not end the program.
+  out_ << (rows_++ == 0 ? "[\n" : ",\n")
+       << object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void JsonRows::end(std::uint64_t) { out_ << (rows_ == 0 ? "[]\n" : "\n]\n"); }
 
 }  // namespace terrace::cli

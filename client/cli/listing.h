@@ -31,17 +31,51 @@ struct Listing {
   bool complete = true;  // false: there are more blocks than these
 };
 
-// Without control characters: what a client or a server said must not command a terminal.
-std::string printable(std::string text);
-
 // Orders blocks by space, then each prefix from its head to its tail, a block before what follows
 // it. A block whose parent is not among them begins a prefix of its own.
 void sort_by_prefix(std::vector<ListedBlock>& blocks);
 
-// A table for people, of the first `limit` blocks (0: all).
+// A table for people, with a heading a space, of the first `limit` blocks (0: all).
 void print_listing(const Listing& listing, std::size_t limit, std::ostream& out);
 
-// One JSON array with an object a block, of the first `limit` blocks (0: all).
-void print_listing_json(const Listing& listing, std::size_t limit, std::ostream& out);
+using SpaceLabels = std::unordered_map<BlockKey, std::string>;  // by digest
+
+// Rows one after the other, so that nobody has to hold them all.
+class BlockRows {
+ public:
+  virtual ~BlockRows() = default;
+  virtual void add(const ListedBlock& block) = 0;
+  // `left_out`: how many blocks more there are, if it is known.
+  virtual void end(std::uint64_t left_out) = 0;
+};
+
+// A table with the space in each row. `out` and `labels` outlive it. `now_unix_ms` is what ages
+// count from.
+class TableRows final : public BlockRows {
+ public:
+  TableRows(std::int64_t now_unix_ms, const SpaceLabels& labels, std::ostream& out)
+      : now_unix_ms_(now_unix_ms), labels_(labels), out_(out) {}
+  void add(const ListedBlock& block) override;
+  void end(std::uint64_t left_out) override;
+
+ private:
+  const std::int64_t now_unix_ms_;
+  const SpaceLabels& labels_;
+  std::ostream& out_;
+  std::uint64_t rows_ = 0;
+};
+
+// One JSON array with an object a block, a line each.
+class JsonRows final : public BlockRows {
+ public:
+  JsonRows(const SpaceLabels& labels, std::ostream& out) : labels_(labels), out_(out) {}
+  void add(const ListedBlock& block) override;
+  void end(std::uint64_t left_out) override;
+
+ private:
+  const SpaceLabels& labels_;
+  std::ostream& out_;
+  std::uint64_t rows_ = 0;
+};
 
 }  // namespace terrace::cli

@@ -3,10 +3,30 @@
 #include <string>
 
 #include "client/cli/program.h"
+#include "client/cli/usage.h"
 #include "core/default_paths.h"
 
 namespace terrace::cli {
 namespace {
+
+void add_all_verbs(Program& program) {
+  add_service_verbs(program);
+  add_look_verbs(program);
+  add_warm_verb(program);
+  add_pin_verbs(program);
+  add_erase_verbs(program);
+  add_config_verbs(program);
+  add_doctor_verb(program);
+  add_generate_verbs(program);
+}
+
+// The end of --help.
+std::string exit_code_text() {
+  std::string text = "Exit status:";
+  for (const ExitCode& code : exit_codes)
+    text += "\n  " + std::to_string(code.value) + "  " + code.meaning;
+  return text;
+}
 
 // One line that says what to do next.
 std::string advice(const Status& status, const std::string& socket_path) {
@@ -33,25 +53,22 @@ int run(int argc, char** argv) {
                  "where the daemon listens: $TERRACE_SOCKET, else the user's default")
       ->capture_default_str();
   app.fallthrough();
-  add_service_verbs(program);
-  add_cache_verbs(program);
-  add_pin_verbs(program);
-  add_config_verbs(program);
+  app.footer(exit_code_text());
+  add_all_verbs(program);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& answer) {  // --help, --version
     return app.exit(answer);
   } catch (const CLI::ParseError& problem) {
-    std::cerr << "terrace: " << problem.what() << " ('terrace --help' lists what there is)\n";
+    std::cerr << "terrace: " << usage_problem(app, problem) << "\n";
     return exit_usage;
   }
 
   Status status = program.chosen();
   if (status.ok() && !std::cout.flush())
     status = Status(StatusCode::io_error, "could not write to standard output");
-  if (status.ok()) return 0;
-  std::cerr << "terrace: " << advice(status, program.socket_path) << "\n";
-  return exit_failure;
+  if (!status.ok()) std::cerr << "terrace: " << advice(status, program.socket_path) << "\n";
+  return exit_code_of(status.code());
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // Verbs about what operators hold in the cache.
+#include <algorithm>
 #include <iostream>
 #include <optional>
 
 #include "client/cli/pins.h"
 #include "client/cli/program.h"
 #include "client/cli/resolve.h"
+#include "client/cli/text.h"
+#include "core/bytes.h"
 #include "core/clock.h"
 
 namespace terrace::cli {
@@ -17,6 +20,7 @@ struct PinOptions {
   std::string key;
   std::string tier;  // "": anywhere
   std::uint64_t ttl_s = 0;
+  bool json = false;
 };
 
 Status run_pin(const Program& program, const PinOptions& options) {
@@ -28,7 +32,10 @@ Status run_pin(const Program& program, const PinOptions& options) {
   if (!options.tier.empty()) tier = options.tier == "device" ? Tier::device : Tier::host;
   const auto pin = (*daemon)->pin(*key, tier, std::chrono::seconds(options.ttl_s), call_deadline());
   if (!pin) return pin.error();
-  print_pins({*pin}, SystemClock().unix_ms(), std::cout);
+  if (options.json)
+    print_pin_json(*pin, std::cout);
+  else
+    print_pins({*pin}, SystemClock().unix_ms(), std::cout);
   return {};
 }
 
@@ -37,7 +44,17 @@ Status run_unpin(const Program& program, const PinOptions& options) {
   if (!daemon) return daemon.error();
   const auto key = resolve_block(**daemon, options.key);
   if (!key) return key.error();
-  return (*daemon)->unpin(*key, call_deadline());
+  const auto pins = (*daemon)->list_pins(call_deadline());
+  if (!pins) return pins.error();
+  const auto pin = std::ranges::find(*pins, *key, &client::PinListing::key);
+  if (pin == pins->end()) return Status(StatusCode::not_found, key->hex() + " is not pinned");
+  if (Status status = (*daemon)->unpin(*key, call_deadline()); !status.ok()) return status;
+  if (options.json)
+    print_pin_json(*pin, std::cout);
+  else
+    std::cout << "unpinned " << key->hex() << ": " << counted(pin->blocks, "block") << ", "
+              << format_bytes(pin->bytes) << "\n";
+  return {};
 }
 
 Status run_pins(const Program& program, const JsonOption& options) {
@@ -53,8 +70,9 @@ Status run_pins(const Program& program, const JsonOption& options) {
 }
 
 void add_key(CLI::App& verb, PinOptions& options) {
-  verb.add_option("key", options.key, "of the prefix's last block, or its first digits")
+  verb.add_option("key", options.key, "of the prefix's last block, or its first 6 digits or more")
       ->required();
+  add_json_option(verb, options.json);
 }
 
 }  // namespace

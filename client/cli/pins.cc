@@ -18,14 +18,25 @@ std::string format_time_left(std::int64_t ms) {
   return std::to_string(minutes / (24 * 60)) + " d " + std::to_string(minutes / 60 % 24) + " h";
 }
 
+nlohmann::ordered_json pin_json(const client::PinListing& pin) {
+  return {{"key", pin.key.hex()},
+          {"space", pin.space.hex()},
+          {"tier", pin.tier ? to_string(*pin.tier) : "any"},
+          {"expires_unix_ms", pin.expires_unix_ms},
+          {"blocks", pin.blocks},
+          {"bytes", pin.bytes},
+          {"whole", pin.whole}};
+}
+
 }  // namespace
 
 Result<BlockKey> parse_key(std::string_view hex) {
   BlockKey key;
   if (!from_hex(hex, key.bytes))
     return error(StatusCode::invalid_argument,
-                 "'" + std::string(hex) +
-                     "' is no key: 64 hexadecimal digits, as 'terrace ls --json' shows");
+                 "'" + std::string(hex) + "' is no key: 64 hexadecimal digits, or the first " +
+                     std::to_string(min_key_digits) +
+                     " or more of one that is there, as 'terrace ls' shows");
   return key;
 }
 
@@ -48,16 +59,13 @@ void print_pins(const std::vector<client::PinListing>& pins, std::int64_t now_un
   }
 }
 
+void print_pin_json(const client::PinListing& pin, std::ostream& out) {
+  out << pin_json(pin).dump() << "\n";
+}
+
 void print_pins_json(const std::vector<client::PinListing>& pins, std::ostream& out) {
   auto list = nlohmann::ordered_json::array();
-  for (const client::PinListing& pin : pins)
-    list.push_back({{"key", pin.key.hex()},
-                    {"space", pin.space.hex()},
-                    {"tier", pin.tier ? to_string(*pin.tier) : "any"},
-                    {"expires_unix_ms", pin.expires_unix_ms},
-                    {"blocks", pin.blocks},
-                    {"bytes", pin.bytes},
-                    {"whole", pin.whole}});
+  for (const client::PinListing& pin : pins) list.push_back(pin_json(pin));
   out << list.dump() << "\n";
 }
 

@@ -6,13 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "client/cli/exit_codes.h"
 #include "client/operator.h"
 #include "core/status.h"
 
 namespace terrace::cli {
-
-constexpr int exit_failure = 1;  // the daemon, or what was asked for
-constexpr int exit_usage = 2;    // the command line
 
 // A daemon that is stopped or overloaded: a person waits no longer than this for one answer.
 constexpr std::chrono::seconds call_timeout{5};
@@ -20,6 +18,7 @@ constexpr std::chrono::seconds call_timeout{5};
 struct Program {
   CLI::App app{"Shows what a running terraced has cached, and keeps it there.", "terrace"};
   std::string socket_path;
+  bool socket_named() const { return app.get_option("--socket")->count() > 0; }
   std::function<Status()> chosen;  // what the verb on the command line does
 
   // Adds a verb. `options` are the verb's own, filled when it is parsed; `run` gets them.
@@ -44,13 +43,18 @@ struct NoOptions {};
 struct JsonOption {
   bool json = false;
 };
+constexpr const char* file_type = "FILE";  // completions and the manual know it by this
 inline void add_json_option(CLI::App& verb, bool& json) {
   verb.add_flag("--json", json, "print JSON, for programs");
 }
 
 void add_service_verbs(Program& program);  // the daemon as a whole
-void add_cache_verbs(Program& program);    // blocks and spaces
+void add_look_verbs(Program& program);     // what is cached
+void add_warm_verb(Program& program);
 void add_pin_verbs(Program& program);
+void add_erase_verbs(Program& program);
 void add_config_verbs(Program& program);
+void add_doctor_verb(Program& program);
+void add_generate_verbs(Program& program);  // this program itself
 
 }  // namespace terrace::cli

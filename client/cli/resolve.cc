@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "client/cli/pins.h"
-
 namespace terrace::cli {
 namespace {
 
@@ -45,24 +43,31 @@ Result<BlockKey> resolve_block(client::OperatorClient& daemon, const std::string
   return page->blocks.front().key;
 }
 
-Result<SpaceDescriptor> resolve_space(client::OperatorClient& daemon, const std::string& text) {
-  const auto spaces = daemon.list_spaces(soon());
-  if (!spaces) return error(spaces.error());
+Result<std::vector<SpaceDescriptor>> resolve_spaces(client::OperatorClient& daemon,
+                                                    const std::string& text) {
+  auto spaces = daemon.list_spaces(soon());
+  if (!spaces) return spaces;
   const std::string digits = lower(text);
-  std::vector<const SpaceDescriptor*> found;
-  for (const SpaceDescriptor& space : *spaces) {
+  std::erase_if(*spaces, [&](const SpaceDescriptor& space) {
     const bool by_digest = digits.size() >= min_key_digits && is_hex(digits) &&
                            space.digest().hex().starts_with(digits);
-    if (text.empty() || by_digest || space.label == text) found.push_back(&space);
-  }
-  const std::string what = text.empty() ? "space" : "space '" + text + "'";
-  if (found.empty()) return error(StatusCode::not_found, "there is no " + what);
-  if (found.size() > 1)
+    return !text.empty() && !by_digest && space.label != text;
+  });
+  if (spaces->empty())
+    return error(StatusCode::not_found,
+                 text.empty() ? "there is no space" : "there is no space '" + text + "'");
+  return spaces;
+}
+
+Result<SpaceDescriptor> resolve_space(client::OperatorClient& daemon, const std::string& text) {
+  const auto found = resolve_spaces(daemon, text);
+  if (!found) return error(found.error());
+  if (found->size() > 1)
     return error(StatusCode::invalid_argument,
-                 "there are " + std::to_string(found.size()) +
-                     (text.empty() ? " spaces" : " of " + what) +
+                 "there are " + std::to_string(found->size()) +
+                     (text.empty() ? " spaces" : " of space '" + text + "'") +
                      ": name one by its digest ('terrace ls --json' shows them)");
-  return *found.front();
+  return found->front();
 }
 
 }  // namespace terrace::cli

@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "client/cli/confirm.h"
 #include "client/cli/describe.h"
 #include "client/cli/program.h"
 #include "client/cli/stats.h"
@@ -21,11 +23,13 @@ Status run_stats(const Program& program, const JsonOption& options) {
 struct TopOptions {
   double interval_s = 1;
   std::size_t looks = 0;  // 0: until interrupted
+  bool json = false;
 };
 
 Status run_top(const Program& program, const TopOptions& options) {
   using Clock = std::chrono::steady_clock;
-  const bool on_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool clear = !options.json && ::isatty(STDOUT_FILENO) == 1;
+  const auto print = options.json ? print_top_json : print_top;
   auto before = client::fetch_stats_json(program.socket_path, call_deadline());
   if (!before) return before.error();
   auto at = Clock::now();
@@ -35,9 +39,9 @@ Status run_top(const Program& program, const TopOptions& options) {
     if (!now) return now.error();
     const auto then = std::exchange(at, Clock::now());
     // Home, and everything below gone: without the flicker of an empty screen.
-    if (on_terminal) std::cout << "\x1b[H\x1b[J";
+    if (clear) std::cout << "\x1b[H\x1b[J";
     if (Status status =
-            print_top(*before, *now, std::chrono::duration<double>(at - then).count(), std::cout);
+            print(*before, *now, std::chrono::duration<double>(at - then).count(), std::cout);
         !status.ok())
       return status;
     if (!std::cout.flush())
@@ -59,12 +63,25 @@ Status run_sessions(const Program& program, const JsonOption& options) {
 
 struct KickOptions {
   std::uint64_t session = 0;
+  bool yes = false, json = false;
 };
 
 Status run_kick(const Program& program, const KickOptions& options) {
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
-  return (*daemon)->kick(options.session, call_deadline());
+  const auto sessions = (*daemon)->sessions_json(call_deadline());
+  if (!sessions) return sessions.error();
+  const auto who = session_text(*sessions, options.session);
+  if (!who) return who.error();
+  if (Status status = confirm("Cut the connection of " + *who + "?", options.yes); !status.ok())
+    return status;
+  if (Status status = (*daemon)->kick(options.session, call_deadline()); !status.ok())
+    return status;
+  if (options.json)
+    std::cout << nlohmann::json{{"session", options.session}, {"cut", true}} << "\n";
+  else
+    std::cout << "cut " << *who << "\n";
+  return {};
 }
 
 }  // namespace
@@ -83,6 +100,7 @@ void add_service_verbs(Program& program) {
       ->capture_default_str();
   top->add_option("--looks", of_top->looks, "end after so many, 0 for never")
       ->capture_default_str();
+  top->add_flag("--json", of_top->json, "print a line of JSON a look, for programs");
 
   auto of_sessions = std::make_shared<JsonOption>();
   CLI::App* const sessions = program.add_verb(
@@ -92,6 +110,8 @@ void add_service_verbs(Program& program) {
   CLI::App* const kick =
       program.add_verb(program.app, "kick", "cut a session's connection", of_kick, run_kick);
   kick->add_option("session", of_kick->session, "its number, as 'sessions' shows it")->required();
+  kick->add_flag("--yes", of_kick->yes, "do not ask");
+  add_json_option(*kick, of_kick->json);
 }
 
 }  // namespace terrace::cli

@@ -1,13 +1,11 @@
 #include "client/cli/stats.h"
 
 #include <cstdint>
-#include <ctime>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <sstream>
 
-#include "client/cli/listing.h"
+#include "client/cli/text.h"
 #include "core/bytes.h"
 
 namespace terrace::cli {
@@ -57,27 +55,19 @@ void print_tier(const std::string& name, const ordered_json& tier, bool shared, 
   out << "\n";
 }
 
-std::string utc(std::uint64_t unix_ms) {
-  const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
-  std::tm parts{};
-  if (::gmtime_r(&seconds, &parts) == nullptr) return "";
-  std::ostringstream out;
-  out << std::put_time(&parts, "%Y-%m-%d %H:%M:%S UTC");
-  return out.str();
-}
-
 void print_redis(const ordered_json& redis, std::ostream& out) {
   const std::string breaker = text(redis, "breaker");
   out << "\nredis: "
       << (breaker == "open"        ? "off"
           : breaker == "half_open" ? "off, being tried again"
                                    : "on")
-      << ", " << number(redis, "connections") << " connections, "
+      << ", " << counted(number(redis, "connections"), "connection") << ", "
       << format_bytes(number(redis, "in_flight_bytes")) << " under way, "
-      << number(redis, "queued_prefixes") << " prefixes to be written\n";
+      << counted(number(redis, "queued_prefixes"), "prefix") << " to be written\n";
   if (const std::string why = text(redis, "last_failure"); !why.empty())
     out << "redis: " << (breaker == "closed" ? "was off at " : "off since ")
-        << utc(number(redis, "failed_unix_ms")) << ": " << printable(why) << "\n";
+        << format_utc(static_cast<std::int64_t>(number(redis, "failed_unix_ms"))) << ": "
+        << printable(why) << "\n";
 }
 
 }  // namespace
@@ -103,16 +93,16 @@ Status print_stats(const std::string& stats_json, std::ostream& out) {
   if (has_redis) print_redis(*redis, out);
   out << "\n";
   const std::pair<const char*, const char*> counters[] = {
-      {"sessions", "sessions"},
-      {"leases", "leases"},
-      {"spaces", "spaces"},
-      {"reserved_slots", "reserved slots"},
-      {"pending_blocks", "pending blocks"},
-      {"quarantined_slots", "quarantined slots"}};
+      {"sessions", "session"},
+      {"leases", "lease"},
+      {"spaces", "space"},
+      {"reserved_slots", "reserved slot"},
+      {"pending_blocks", "pending block"},
+      {"quarantined_slots", "quarantined slot"}};
   const char* separator = "";
   for (const auto& [key, name] : counters) {
     if (!stats->contains(key)) continue;
-    out << separator << number(*stats, key) << " " << name;
+    out << separator << counted(number(*stats, key), name);
     separator = ", ";
   }
   out << "\n";

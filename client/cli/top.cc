@@ -34,7 +34,40 @@ double rate(const json& before, const json& now, const char* name, double second
   return to < from ? 0 : static_cast<double>(to - from) / seconds;
 }
 
+constexpr std::pair<const char*, const char*> live_counters[] = {{"hits", "hits_per_s"},
+                                                                 {"misses", "misses_per_s"},
+                                                                 {"promotions", "promotions_per_s"},
+                                                                 {"demotions", "demotions_per_s"},
+                                                                 {"evictions", "evictions_per_s"}};
+
 }  // namespace
+
+Status print_top_json(const std::string& before_text, const std::string& now_text, double seconds,
+                      std::ostream& out) {
+  try {
+    const json before = json::parse(before_text), now = json::parse(now_text);
+    nlohmann::ordered_json sample = {{"seconds", seconds}};
+    for (const char* name : {"sessions", "leases", "pending_blocks", "pins", "quarantined_slots"})
+      sample[name] = figure(now, name);
+    const json &tiers_before = before.at("tiers"), &tiers = now.at("tiers");
+    for (const Tier tier : all_tiers) {
+      const char* const tier_name = to_string(tier);
+      const auto found = tiers.find(tier_name);
+      if (found == tiers.end()) continue;
+      nlohmann::ordered_json one;
+      for (const char* name : {"used_bytes", "capacity_bytes", "blocks"})
+        one[name] = figure(*found, name);
+      const json& old = tiers_before.contains(tier_name) ? tiers_before.at(tier_name) : *found;
+      for (const auto& [counter, name] : live_counters)
+        one[name] = rate(old, *found, counter, seconds);
+      sample["tiers"][tier_name] = std::move(one);
+    }
+    out << sample.dump() << "\n";
+    return {};
+  } catch (const json::exception&) {
+    return Status(StatusCode::internal, "terraced gave an answer that makes no sense");
+  }
+}
 
 Status print_top(const std::string& before_text, const std::string& now_text, double seconds,
                  std::ostream& out) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "client/cli/text.h"
 #include "core/bytes.h"
 
 namespace terrace::cli {
@@ -12,7 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t shown_tokens = 8;
-constexpr std::size_t shown_text_bytes = 60;
+constexpr std::size_t shown_text_characters = 60;
 
 // Blocks that follow one another without a branch, and what branches off behind them.
 struct Run {
@@ -80,14 +81,6 @@ std::string tiers_of(const Run& run) {
   return joined;
 }
 
-std::string age(std::int64_t ms) {
-  const std::int64_t s = std::max<std::int64_t>(0, ms) / 1000;
-  if (s < 120) return std::to_string(s) + " s";
-  if (s < 2 * 3600) return std::to_string(s / 60) + " min";
-  if (s < 2 * 86400) return std::to_string(s / 3600) + " h";
-  return std::to_string(s / 86400) + " d";
-}
-
 std::vector<Token> tokens_of(const Run& run) {
   std::vector<Token> tokens;
   for (const ListedBlock* block : run.blocks)
@@ -106,17 +99,9 @@ std::uint64_t bytes_of(const Run& run) {
   return bytes;
 }
 
-// A cut at a whole UTF-8 character.
-std::string shortened(std::string text) {
-  if (text.size() <= shown_text_bytes) return text;
-  std::size_t end = shown_text_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "...";
-}
-
 std::string beginning(const Run& run, const TextOf& text_of) {
   const std::vector<Token>& ids = run.blocks.front()->token_ids;
-  if (text_of) return "\"" + shortened(printable(text_of(ids))) + "\"";
+  if (text_of) return "\"" + shortened(visible(text_of(ids)), shown_text_characters) + "\"";
   std::string text = "[";
   for (std::size_t i = 0; i < std::min(ids.size(), shown_tokens); ++i)
     text += (i == 0 ? "" : " ") + std::to_string(ids[i]);
@@ -138,10 +123,10 @@ class Printer {
       ++lines_;
       const bool last = i + 1 == runs.size();
       const ListedBlock& tail = *run.blocks.back();
-      out_ << indent << (last ? "`- " : "|- ") << run.blocks.size()
-           << (run.blocks.size() == 1 ? " block, " : " blocks, ") << token_count(run) << " tokens, "
-           << format_bytes(bytes_of(run)) << ", " << tiers_of(run) << ", used "
-           << age(now_unix_ms_ - static_cast<std::int64_t>(tail.recency)) << " ago, "
+      out_ << indent << (last ? "`- " : "|- ") << counted(run.blocks.size(), "block") << ", "
+           << counted(token_count(run), "token") << ", " << format_bytes(bytes_of(run)) << ", "
+           << tiers_of(run) << ", used "
+           << format_age(now_unix_ms_ - static_cast<std::int64_t>(tail.recency)) << " ago, "
            << tail.key.hex().substr(0, 12) << " " << beginning(run, text_of_) << "\n";
       print(run.branches, indent + (last ? "   " : "|  "));
     }
@@ -190,7 +175,8 @@ void print_tree(const Listing& listing, std::size_t limit, std::int64_t now_unix
     Printer printer(limit, now_unix_ms, text_of, out);
     printer.print(forest.runs_of(space), "");
     if (printer.left_out() > 0)
-      out << "and " << printer.left_out() << " more prefixes; --limit 0 shows all\n";
+      out << "and " << printer.left_out() << " more "
+          << (printer.left_out() == 1 ? "prefix" : "prefixes") << "; --limit 0 shows all\n";
   }
   if (!listing.complete) out << "the cache holds more blocks than are listed here\n";
 }

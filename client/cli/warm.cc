@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "client/cli/text.h"
+
 namespace terrace::cli {
 namespace {
 
@@ -23,18 +25,18 @@ void show_progress(std::ostream& out, std::size_t done, std::size_t all) {
 
 }  // namespace
 
-WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selection,
-                           const std::vector<BlockKey>& pins) {
+WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selection) {
   std::unordered_map<BlockKey, const ListedBlock*> by_key;
   std::unordered_set<BlockKey> followed;
   for (const ListedBlock& block : listing.blocks) {
     by_key.emplace(block.key, &block);
     if (block.depth > 0) followed.insert(block.parent);
   }
-  const std::unordered_set<BlockKey> pinned(pins.begin(), pins.end());
+  std::unordered_set<BlockKey> tails;
+  if (selection.tails) tails.insert(selection.tails->begin(), selection.tails->end());
   std::vector<WarmPrefix> chosen;
   for (const ListedBlock& tail : listing.blocks) {
-    const bool wanted = selection.pinned ? pinned.contains(tail.key) : !followed.contains(tail.key);
+    const bool wanted = selection.tails ? tails.contains(tail.key) : !followed.contains(tail.key);
     if (!wanted || (selection.space && *selection.space != tail.space)) continue;
     WarmPrefix prefix{.space = tail.space, .keys = {}, .recency = tail.recency};
     const ListedBlock* at = &tail;
@@ -61,15 +63,24 @@ WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selectio
   return choice;
 }
 
+std::size_t WarmOutcome::there() const {
+  return static_cast<std::size_t>(std::ranges::count(blocks, Tier::device, &WarmedBlock::from));
+}
+
+std::size_t WarmOutcome::brought() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+             blocks, [](const WarmedBlock& block) { return block.from.has_value(); })) -
+         there();
+}
+
 Result<WarmOutcome> warm_prefixes(client::OperatorClient& daemon,
-                                  const std::vector<WarmPrefix>& prefixes, std::ostream* progress,
-                                  std::ostream* report) {
+                                  const std::vector<WarmPrefix>& prefixes, std::ostream* progress) {
   WarmOutcome outcome;
   std::unordered_set<BlockKey> seen;
   for (const WarmPrefix& prefix : prefixes) {
     if (progress) show_progress(*progress, outcome.prefixes, prefixes.size());
-    const auto tiers =
-        daemon.warm(prefix.space, prefix.keys, client::Deadline::clock::now() + warm_timeout);
+    const auto tiers = daemon.warm(prefix.space, prefix.keys, prefix.tokens,
+                                   client::Deadline::clock::now() + warm_timeout);
     if (!tiers) {
       if (progress) *progress << "\n";
       return error(tiers.error());
@@ -79,19 +90,8 @@ Result<WarmOutcome> warm_prefixes(client::OperatorClient& daemon,
     for (std::size_t i = 0; i < prefix.keys.size(); ++i) {
       // Prefixes share their heads.
       if (!seen.insert(prefix.keys[i]).second) continue;
-      ++outcome.blocks;
-      const bool came = i < tiers->size();
-      if (came) ++((*tiers)[i] == Tier::device ? outcome.there : outcome.loaded);
-      if (report)
-        *report << nlohmann::ordered_json{{"key", prefix.keys[i].hex()},
-                                          {"outcome", !came                         ? "not_brought"
-                                                      : (*tiers)[i] == Tier::device ? "was_there"
-                                                                                    : "brought"},
-                                          {"from",
-                                           came ? nlohmann::ordered_json(to_string((*tiers)[i]))
-                                                : nlohmann::ordered_json()}}
-                       .dump()
-                << "\n";
+      outcome.blocks.push_back({prefix.keys[i], std::nullopt});
+      if (i < tiers->size()) outcome.blocks.back().from = (*tiers)[i];
     }
   }
   if (progress) {
@@ -99,6 +99,56 @@ Result<WarmOutcome> warm_prefixes(client::OperatorClient& daemon,
     *progress << "\n";
   }
   return outcome;
+}
+
+void print_warm_plan(const WarmChoice& choice, bool json, std::ostream& out) {
+  if (json) {
+    auto prefixes = nlohmann::ordered_json::array();
+    for (const WarmPrefix& prefix : choice.prefixes)
+      prefixes.push_back({{"key", prefix.keys.back().hex()},
+                          {"space", prefix.space.hex()},
+                          {"blocks", prefix.keys.size()}});
+    out << nlohmann::ordered_json{{"dry_run", true},
+                                  {"prefixes", std::move(prefixes)},
+                                  {"whole_already", choice.whole_already}}
+        << "\n";
+    return;
+  }
+  for (const WarmPrefix& prefix : choice.prefixes)
+    out << prefix.keys.back().hex() << "  " << counted(prefix.keys.size(), "block") << "\n";
+  out << counted(choice.prefixes.size(), "prefix") << " would be warmed; " << choice.whole_already
+      << (choice.whole_already == 1 ? " is" : " are") << " whole in the device tier already\n";
+}
+
+void print_warm_outcome(const WarmOutcome& outcome, std::size_t whole_already, bool json,
+                        std::ostream& out) {
+  const std::size_t there = outcome.there(), brought = outcome.brought(),
+                    left = outcome.blocks.size() - there - brought;
+  if (json) {
+    auto blocks = nlohmann::ordered_json::array();
+    for (const WarmedBlock& block : outcome.blocks)
+      blocks.push_back({{"key", block.key.hex()},
+                        {"outcome", !block.from                   ? "not_brought"
+                                    : *block.from == Tier::device ? "was_there"
+                                                                  : "brought"},
+                        {"from", block.from ? nlohmann::ordered_json(to_string(*block.from))
+                                            : nlohmann::ordered_json()}});
+    out << nlohmann::ordered_json{{"dry_run", false},       {"prefixes", outcome.prefixes},
+                                  {"whole", outcome.whole}, {"whole_already", whole_already},
+                                  {"brought", brought},     {"was_there", there},
+                                  {"not_brought", left},    {"blocks", std::move(blocks)}}
+        << "\n";
+    return;
+  }
+  out << counted(outcome.prefixes, "prefix") << ", of which " << outcome.whole
+      << (outcome.whole == 1 ? " is" : " are")
+      << " whole in the device tier: " << counted(brought, "block") << " brought, " << there
+      << (there == 1 ? " was" : " were") << " there, " << left
+      << " not known, without room or failed";
+  if (whole_already > 0)
+    out << "; " << counted(whole_already, "more prefix") << (whole_already == 1 ? " was" : " were")
+        << " whole already";
+  out << "\n";
 }
 
 }  // namespace terrace::cli

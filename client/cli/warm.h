@@ -15,12 +15,15 @@ namespace terrace::cli {
 struct WarmPrefix {
   BlockKey space;
   std::vector<BlockKey> keys;
+  // Of all keys, or none: with them the daemon asks Redis for what it does not know of.
+  std::vector<Token> tokens = {};
   std::uint64_t recency = 0;
   bool whole = true;  // in the device tier already
 };
 
 struct WarmSelection {
-  bool pinned = false;
+  // Only the prefixes that end in one of these blocks; absent: all that nothing follows.
+  std::optional<std::vector<BlockKey>> tails;
   std::optional<std::size_t> hottest;  // so many prefixes, the most recently used
   std::optional<BlockKey> space;       // only of this one
 };
@@ -30,21 +33,29 @@ struct WarmChoice {
   std::size_t whole_already = 0;     // chosen, too, but in the device tier from head to tail
 };
 
-// Those prefixes of a listing that the selection takes; without a restriction, all. `pins` are the
-// last keys of pinned prefixes.
-WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selection,
-                           const std::vector<BlockKey>& pins);
+// Those prefixes of a listing that the selection takes.
+WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selection);
+
+struct WarmedBlock {
+  BlockKey key;
+  std::optional<Tier> from;  // where it was; absent: it did not come
+};
 
 struct WarmOutcome {
-  std::size_t prefixes = 0, whole = 0;            // asked for; now whole in the device tier
-  std::size_t blocks = 0, there = 0, loaded = 0;  // asked for; there before; brought
+  std::size_t prefixes = 0, whole = 0;  // asked for; now whole in the device tier
+  std::vector<WarmedBlock> blocks;      // each once
+  std::size_t there() const;
+  std::size_t brought() const;
 };
 
 // Warms one prefix after the other and shows how far it is on `progress`, a line that is written
-// over (null: not at all). Stops at the first error. `report` gets a line of JSON a block (null:
-// none).
+// over (null: not at all). Stops at the first error.
 Result<WarmOutcome> warm_prefixes(client::OperatorClient& daemon,
-                                  const std::vector<WarmPrefix>& prefixes, std::ostream* progress,
-                                  std::ostream* report);
+                                  const std::vector<WarmPrefix>& prefixes, std::ostream* progress);
+
+// What would be done, or was done: for people, or as one JSON object.
+void print_warm_plan(const WarmChoice& choice, bool json, std::ostream& out);
+void print_warm_outcome(const WarmOutcome& outcome, std::size_t whole_already, bool json,
+                        std::ostream& out);
 
 }  // namespace terrace::cli

@@ -105,17 +105,8 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   return engine;
 }
 
-Result<std::vector<Token>> Engine::encode_chat(std::span<const tokenizer::Message> messages) const {
-  if (!chat_template_) return error(chat_template_.error());
-  return tokenizer_->encode(chat_template_->render(messages), {.parse_special = true});
-}
-
-std::vector<Token> Engine::encode_raw(std::string_view text) const {
-  std::vector<Token> ids = tokenizer_->encode(text, {.parse_special = true});
-  if (const auto bos = tokenizer_->bos();
-      tokenizer_->adds_bos() && bos && (ids.empty() || ids.front() != *bos))
-    ids.insert(ids.begin(), *bos);
-  return ids;
+Result<std::vector<Token>> Engine::encode(const tokenizer::PromptText& prompt) const {
+  return tokenizer::encode_prompt(*tokenizer_, chat_template_, prompt);
 }
 
 SequenceCacheOptions Engine::sequence_cache_options() const {

@@ -21,6 +21,7 @@
 #include "inference/model/sampler.h"
 #include "inference/paged_kv/sequence_kv.h"
 #include "inference/tokenizer/chat_template.h"
+#include "inference/tokenizer/prompt_text.h"
 #include "inference/tokenizer/tokenizer.h"
 
 namespace terrace::inference {
@@ -79,10 +80,8 @@ class Engine {
   // all the same.
   static Result<std::unique_ptr<Engine>> load(EngineOptions options);
 
-  // The prompt's ids of one question through the model's chat template.
-  Result<std::vector<Token>> encode_chat(std::span<const tokenizer::Message> messages) const;
-  // The ids of a text as it stands, special texts parsed, with a BOS where the model wants one.
-  std::vector<Token> encode_raw(std::string_view text) const;
+  // The ids of one question, as it stands or through the model's chat template.
+  Result<std::vector<Token>> encode(const tokenizer::PromptText& prompt) const;
 
   // Answers a prompt. invalid_argument if it is empty or longer than the model's context. One call
   // at a time.

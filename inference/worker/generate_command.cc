@@ -24,30 +24,18 @@ Result<std::string> read_text(const std::optional<std::string>& text,
   return *path == "-" ? read_all(in, "standard input") : read_file(*path);
 }
 
-struct Texts {
-  std::string prompt;
-  std::optional<std::string> system;
-};
-
-Result<Texts> read_texts(const GenerateArguments& arguments, std::istream& in) {
-  Texts texts;
+Result<tokenizer::PromptText> read_texts(const GenerateArguments& arguments, std::istream& in) {
+  tokenizer::PromptText texts;
+  texts.raw = arguments.raw;
   auto prompt = read_text(arguments.prompt, arguments.prompt_file, in);
   if (!prompt) return error(prompt.error());
-  texts.prompt = std::move(*prompt);
+  texts.text = std::move(*prompt);
   if (arguments.system || arguments.system_file) {
     auto system = read_text(arguments.system, arguments.system_file, in);
     if (!system) return error(system.error());
     texts.system = std::move(*system);
   }
   return texts;
-}
-
-Result<std::vector<Token>> encode(const Engine& engine, const Texts& texts, bool raw) {
-  if (raw) return engine.encode_raw(texts.prompt);
-  std::vector<tokenizer::Message> messages;
-  if (texts.system) messages.push_back({"system", *texts.system});
-  messages.push_back({"user", texts.prompt});
-  return engine.encode_chat(messages);
 }
 
 void print_json(const Generation& generation, std::ostream& out) {
@@ -89,7 +77,7 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
   auto engine = Engine::load(arguments.engine);
   if (arguments.show_progress) err << clear_line << std::flush;
   if (!engine) return fail(engine.error());
-  const auto prompt = encode(**engine, *texts, arguments.raw);
+  const auto prompt = (*engine)->encode(*texts);
   if (!prompt) return fail(prompt.error());
 
   if (!arguments.json) {

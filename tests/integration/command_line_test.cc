@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tests/integration/programs.h"
 
@@ -85,9 +86,35 @@ TEST(CommandLine, UnknownFlagsAreOneLine) {
   }
 }
 
+TEST(OperatorCommandLine, SaysWhatMayHaveBeenMeant) {
+  const std::pair<std::vector<std::string>, const char*> mistakes[] = {
+      {{"sesions"},
+       "terrace: there is no verb 'sesions'; did you mean 'sessions'? ('terrace --help' lists what "
+       "there is)\n"},
+      {{"frobnicate"},
+       "terrace: there is no verb 'frobnicate' ('terrace --help' lists what there is)\n"},
+      {{"config", "chek"},
+       "terrace: there is no verb 'chek'; did you mean 'check'? ('terrace config --help' lists "
+       "what "
+       "there is)\n"},
+      {{"ls", "--teir=disk"},
+       "terrace: there is no option '--teir=disk'; did you mean '--tier'? ('terrace ls --help' "
+       "lists "
+       "what there is)\n"},
+      {{"stats", "now"},
+       "terrace: 'now' is one argument too many ('terrace stats --help' lists what there is)\n"}};
+  for (const auto& [arguments, message] : mistakes) {
+    const ProcessResult result = run_program("terrace", arguments);
+    EXPECT_EQ(result.status, 2) << arguments.front();
+    EXPECT_EQ(result.errors, message);
+  }
+  EXPECT_EQ(run_program("terrace", {"inspect"}).status, 2);
+}
+
 TEST(CommandLine, HelpNeedsNoDaemon) {
   EXPECT_THAT(run_program("terraced", {"--help"}).output, HasSubstr("--data-dir"));
-  EXPECT_THAT(run_program("terrace", {"--help"}).output, HasSubstr("stats"));
+  EXPECT_THAT(run_program("terrace", {"--help"}).output,
+              AllOf(HasSubstr("stats"), HasSubstr("Exit status:"), HasSubstr("\n  3  no daemon ")));
 }
 
 TEST(OperatorCommandLine, SaysItsVersion) {
@@ -119,13 +146,67 @@ TEST(ConfigVerb, ChecksAndShowsWithoutADaemon) {
   EXPECT_THAT(shown.output, HasSubstr("\ncapacity = \"2MiB\"  # " + file + ":2\n"));
   EXPECT_THAT(shown.output, HasSubstr("\nlevel = \"debug\"  # --set log.level\n"));
   const ProcessResult json = with({"config", "show", "--json"});
-  EXPECT_THAT(json.output, HasSubstr("\"key\": \"device.capacity\""));
+  for (const auto& setting : nlohmann::json::parse(json.output)) {
+    if (setting.at("key") == "device.capacity") {
+      EXPECT_EQ(setting.at("value"), "2MiB");
+    }
+    if (setting.at("key") == "disk.enabled") {
+      EXPECT_EQ(setting.at("value"), true);
+    }
+    if (setting.at("key") == "redis.endpoints") {
+      EXPECT_EQ(setting.at("value"), nlohmann::json::array());
+    }
+    if (setting.at("key") == "arena.clean_low") {
+      EXPECT_EQ(setting.at("value"), 0.05);
+    }
+  }
+  const auto good = nlohmann::json::parse(with({"config", "check", "--json"}).output);
+  EXPECT_EQ(good.at("good"), true);
+  EXPECT_EQ(good.at("set"), 3);
 
   const ProcessResult bad = with({"config", "check", "--set", "disk.capcity=1"});
   EXPECT_EQ(bad.status, 1);
   EXPECT_EQ(bad.output, "");
   EXPECT_EQ(bad.errors,
             "terrace: --set disk.capcity: unknown key, expected perhaps disk.capacity\n");
+  const ProcessResult bad_json = with({"config", "check", "--json", "--set", "disk.capcity=1"});
+  EXPECT_EQ(bad_json.status, 1);
+  EXPECT_EQ(nlohmann::json::parse(bad_json.output).at("problem"),
+            "--set disk.capcity: unknown key, expected perhaps disk.capacity");
+}
+
+TEST(DoctorVerb, WorksWithoutADaemonAndCountsProblems) {
+  const TempDir directory;
+  const std::vector<std::string> common = {"--socket", directory.file("absent"),
+                                           "doctor",   "--json",
+                                           "--set",    "data_dir=" + directory.file("data"),
+                                           "--set",    "disk.capacity=64MiB",
+                                           "--set",    "device.capacity=16MiB",
+                                           "--set",    "arena.slab=1MiB"};
+  const auto doctor = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return run_program("terrace", more);
+  };
+  const ProcessResult good = doctor({});
+  EXPECT_EQ(good.status, 0) << good.output << good.errors;
+  const auto report = nlohmann::json::parse(good.output);
+  EXPECT_EQ(report.at("problems"), 0);
+  std::vector<std::string> checks;
+  for (const auto& check : report.at("checks")) checks.push_back(check.at("check"));
+  for (const char* check : {"config", "socket", "io_uring", "memlock", "nofile", "memory",
+                            "hugepages", "gpu", "data", "space", "speed", "clock"})
+    EXPECT_THAT(checks, ::testing::Contains(check));
+  // That no daemon runs is a warning.
+  EXPECT_EQ(doctor({"--strict", "--no-speed"}).status, 1);
+
+  // Nobody listens at this port of the loopback interface.
+  const ProcessResult bad = doctor({"--no-speed", "--set", "redis.endpoints=[\"127.0.0.1:1\"]"});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_EQ(bad.errors, "terrace: 1 problem found\n");
+  EXPECT_THAT(bad.output, HasSubstr("could not connect to 127.0.0.1:1: Connection refused"));
+  const ProcessResult mistaken = doctor({"--no-speed", "--set", "disk.capcity=1"});
+  EXPECT_EQ(mistaken.status, 1);
+  EXPECT_THAT(mistaken.output, HasSubstr("expected perhaps disk.capacity"));
 }
 
 }  // namespace

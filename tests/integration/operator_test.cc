@@ -39,7 +39,7 @@ TEST(Operator, WithoutADaemonSaysWhatToDo) {
   for (const char* command : {"stats", "ls"}) {
     const ProcessResult result =
         run_program("terrace", {"--socket", directory.file("absent"), command, "--json"});
-    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.status, 3);
     EXPECT_EQ(result.output, "");
     expect_one_line(result.errors);
     EXPECT_THAT(result.errors, AllOf(StartsWith("terrace: "), HasSubstr(directory.file("absent")),
@@ -52,7 +52,7 @@ TEST(Operator, TheEnvironmentNamesTheSocket) {
   const TempDir directory;
   const ProcessResult result = run_program(
       "terrace", {"stats"}, {.environment = {{"TERRACE_SOCKET", directory.file("from-env")}}});
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 3);
   EXPECT_THAT(result.errors, HasSubstr(directory.file("from-env")));
 }
 
@@ -62,7 +62,7 @@ TEST(Operator, AListenerThatNeverAnswersIsGivenUp) {
   for (const char* command : {"stats", "ls"}) {
     const ProcessResult result =
         run_program("terrace", {"--socket", directory.file("hung"), command});
-    EXPECT_EQ(result.status, 1);
+    EXPECT_EQ(result.status, 3);
     expect_one_line(result.errors);
     EXPECT_THAT(result.errors,
                 AllOf(HasSubstr(directory.file("hung")), HasSubstr("did not answer within 5 s")));
@@ -75,7 +75,7 @@ TEST(Operator, AStoppedDaemonIsGivenUp) {
   ASSERT_TRUE(started.ok()) << started.message();
   daemon.process().signal(SIGSTOP);
   const ProcessResult result = daemon.terrace({"stats"});
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 3);
   EXPECT_THAT(result.errors, HasSubstr("did not answer within 5 s"));
   daemon.process().signal(SIGCONT);
   EXPECT_EQ(daemon.process().stop(), 0);
@@ -91,7 +91,7 @@ TEST(Operator, AListenerThatIsNoDaemonIsAnErrorInOneLine) {
   });
   const ProcessResult result = run_program("terrace", {"--socket", directory.file("web"), "stats"});
   answerer.join();
-  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.status, 3);
   EXPECT_THAT(result.errors, StartsWith("terrace: "));
   expect_one_line(result.errors);
 }

@@ -1,7 +1,9 @@
 // Each verb of `terrace` against a daemon with blocks in it.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "tests/client/daemon_fixture.h"
 #include "tests/integration/programs.h"
@@ -26,9 +28,9 @@ class OperatorVerbs : public client::DaemonFixture {
     EXPECT_EQ(result.status, 0) << result.errors;
     return result.output;
   }
-  std::string refused(std::vector<std::string> arguments) const {
+  std::string refused(std::vector<std::string> arguments, int status) const {
     const ProcessResult result = terrace(std::move(arguments));
-    EXPECT_EQ(result.status, 1) << result.output;
+    EXPECT_EQ(result.status, status) << result.output;
     EXPECT_EQ(result.output, "");
     return result.errors;
   }
@@ -43,6 +45,7 @@ class OperatorVerbs : public client::DaemonFixture {
     for (std::size_t i = 2 * block_tokens; i < second_.size(); ++i) second_[i] += 10'000;
     store(*space_, first_);
     store_tail(second_, 2);
+    keys_of_first_ = keys_of(*space_, first_);
   }
   // Seals the blocks of a prompt from a block on.
   void store_tail(const std::vector<Token>& tokens, std::size_t from) {
@@ -68,6 +71,7 @@ class OperatorVerbs : public client::DaemonFixture {
   std::unique_ptr<client::Client> client_;
   std::shared_ptr<client::Space> space_;
   std::vector<Token> first_, second_;
+  std::vector<BlockKey> keys_of_first_;
 };
 
 TEST_F(OperatorVerbs, TreeShowsWhatBranchesWhere) {
@@ -109,10 +113,38 @@ TEST_F(OperatorVerbs, InspectTellsEverythingOfABlock) {
   EXPECT_GT(block.at("copies").at("disk").at("bytes"), 0);
   EXPECT_EQ(block.at("held_by_sessions").size(), 1u);
   EXPECT_EQ(block.at("pins"), json::array({keys[2].hex()}));
-  EXPECT_THAT(say({"inspect", keys[1].hex()}),
-              AllOf(HasSubstr("held by    session 1\n"), HasSubstr("tokens     33 34 35 ")));
-  EXPECT_THAT(refused({"inspect", "ffffffffffffffff"}), HasSubstr("no block's key begins with"));
-  EXPECT_THAT(refused({"inspect", "xyz"}), HasSubstr("is no key"));
+  EXPECT_THAT(
+      say({"inspect", keys[1].hex()}),
+      AllOf(HasSubstr("held by    session 1 (test, process " + std::to_string(::getpid()) + ")\n"),
+            HasSubstr("\nlast used  20"), HasSubstr("tokens     33 34 35 ")));
+  EXPECT_THAT(refused({"inspect", "ffffffffffffffff"}, 4), HasSubstr("no block's key begins with"));
+  EXPECT_THAT(refused({"inspect", "xyz"}, 2), HasSubstr("is no key"));
+}
+
+TEST_F(OperatorVerbs, InspectDumpsTheBytesOfABlock) {
+  store_two_prompts();
+  const BlockKey key = keys_of(*space_, first_)[1];
+  const std::string file = directory().file("block");
+  const auto read = [&] {
+    std::ifstream in(file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  std::string expected;
+  for (std::size_t at = 0; at < block_bytes; at += key.bytes.size())
+    expected.append(reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size());
+  EXPECT_EQ(json::parse(say({"inspect", key.hex(), "--dump", file, "--json"})).at("key"),
+            key.hex());
+  EXPECT_TRUE(read() == expected);
+  // What is there stays unless somebody says otherwise, and nothing is left beside it.
+  std::ofstream(file) << "mine";
+  EXPECT_THAT(refused({"inspect", key.hex(), "--dump", file}, 2), HasSubstr("say --yes"));
+  EXPECT_EQ(read(), "mine");
+  EXPECT_THAT(refused({"inspect", key.hex(), "--dump", directory().file("absent/block")}, 1),
+              HasSubstr("could not create "));
+  say({"inspect", key.hex(), "--dump", file, "--yes"});
+  EXPECT_TRUE(read() == expected);
+  for (const auto& entry : std::filesystem::directory_iterator(directory().path()))
+    EXPECT_FALSE(entry.path().filename().string().starts_with("block.")) << entry.path();
 }
 
 TEST_F(OperatorVerbs, WhyTellsOfEachBlockWhereItIsOrWhyNot) {
@@ -134,11 +166,11 @@ TEST_F(OperatorVerbs, WhyTellsOfEachBlockWhereItIsOrWhyNot) {
       HasSubstr("5 of its 32 tokens agree with block " + keys_of(*space_, first_)[2].hex()));
   EXPECT_THAT(say({"why", "--tokens", file, "--space", "test model"}),
               AllOf(HasSubstr("69 tokens would be reused"), HasSubstr("blocks 0-1 ")));
-  EXPECT_THAT(refused({"why", "--tokens", file, "--space", "another"}),
+  EXPECT_THAT(refused({"why", "--tokens", file, "--space", "another"}, 4),
               HasSubstr("there is no space 'another'"));
-  EXPECT_THAT(refused({"why"}), HasSubstr("give one of --tokens and --prompt"));
+  EXPECT_THAT(refused({"why"}, 2), HasSubstr("give one of --tokens, --prompt"));
   std::ofstream(file) << "1, 2, three";
-  EXPECT_THAT(refused({"why", "--tokens", file}), HasSubstr("token 3 is no token id"));
+  EXPECT_THAT(refused({"why", "--tokens", file}, 2), HasSubstr("token 3 is no token id"));
 }
 
 TEST_F(OperatorVerbs, WarmBringsPrefixesBackFromDisk) {
@@ -152,45 +184,185 @@ TEST_F(OperatorVerbs, WarmBringsPrefixesBackFromDisk) {
 
   EXPECT_THAT(say({"warm", "--all", "--dry-run"}),
               HasSubstr("2 prefixes would be warmed; 0 are whole in the device tier already\n"));
+  const json plan = json::parse(say({"warm", "--all", "--dry-run", "--json"}));
+  EXPECT_EQ(plan.at("dry_run"), true);
+  EXPECT_EQ(plan.at("prefixes").size(), 2u);
   EXPECT_EQ(stats().at("tiers").at("device").at("blocks"), 0);
-  EXPECT_THAT(say({"warm", "--hottest", "1"}),
-              StartsWith("1 prefixes, of which 1 are whole in the device tier: "));
-  std::size_t brought = 0, there = 0;
-  std::istringstream lines(say({"warm", "--all", "--json"}));
-  for (std::string line; std::getline(lines, line);) {
-    const json block = json::parse(line);
-    brought += block.at("outcome") == "brought";
-    there += block.at("outcome") == "was_there";
-  }
-  EXPECT_EQ(there, 2u);
+
+  // The prefix that ends in one block: nothing of what follows it.
+  const auto keys = keys_of_first_;
+  EXPECT_EQ(
+      say({"warm", "--key", keys[0].hex().substr(0, 8)}),
+      "1 prefix, of which 1 is whole in the device tier: 1 block brought, 0 were there, 0 not "
+      "known, without room or failed\n");
+  EXPECT_EQ(stats().at("tiers").at("device").at("blocks"), 1);
+
+  const json outcome = json::parse(say({"warm", "--all", "--json"}));
+  EXPECT_EQ(outcome.at("prefixes"), 2);
+  EXPECT_EQ(outcome.at("whole"), 2);
+  EXPECT_EQ(outcome.at("brought"), 4);
+  EXPECT_EQ(outcome.at("was_there"), 1);
+  EXPECT_EQ(outcome.at("not_brought"), 0);
+  ASSERT_EQ(outcome.at("blocks").size(), 5u);
+  for (const json& block : outcome.at("blocks"))
+    EXPECT_EQ(block.at("outcome"), block.at("key") == keys[0].hex() ? "was_there" : "brought");
   EXPECT_EQ(stats().at("tiers").at("device").at("blocks"), 5);
-  EXPECT_GE(brought, 1u);
   EXPECT_TRUE(stats_become("leases", 0));
   EXPECT_THAT(say({"warm", "--all"}),
               AllOf(StartsWith("0 prefixes"), HasSubstr("; 2 more prefixes were whole already\n")));
   EXPECT_EQ(say({"warm", "--hottest", "1", "--dry-run"}),
-            "0 prefixes would be warmed; 1 are whole in the device tier already\n");
-  EXPECT_THAT(refused({"warm"}), HasSubstr("say what"));
+            "0 prefixes would be warmed; 1 is whole in the device tier already\n");
+  EXPECT_THAT(refused({"warm"}, 2), HasSubstr("say what"));
+}
+
+TEST_F(OperatorVerbs, WarmTakesTheBlocksOfPromptsInAFile) {
+  store_two_prompts();
+  ASSERT_TRUE(on_disk(5));
+  space_.reset();
+  client_.reset();
+  ASSERT_EQ(daemon().stop(), 0);
+  ASSERT_TRUE(daemon().start().ok());
+  const std::string manifest = directory().file("manifest.jsonl");
+  // A prompt that is known, with more behind it; an empty line; one too short for a block.
+  std::vector<Token> longer = first_;
+  longer.insert(longer.end(), 40, 5);
+  std::ofstream(manifest) << json{{"tokens", longer}} << "\n\n" << json{{"tokens", {1, 2}}} << "\n";
+  const json plan = json::parse(say({"warm", "--manifest", manifest, "--dry-run", "--json"}));
+  ASSERT_EQ(plan.at("prefixes").size(), 1u);
+  EXPECT_EQ(plan.at("prefixes")[0].at("blocks"), 4);
+  const json outcome = json::parse(say({"warm", "--manifest", manifest, "--json"}));
+  EXPECT_EQ(outcome.at("brought"), 3);
+  EXPECT_EQ(outcome.at("not_brought"), 1);
+  EXPECT_EQ(stats().at("tiers").at("device").at("blocks"), 3);
+
+  std::ofstream(manifest) << R"({"tokens": [1]})"
+                          << "\n"
+                          << R"({"prompt": "hello"})"
+                          << "\n";
+  EXPECT_THAT(refused({"warm", "--manifest", manifest}, 2),
+              HasSubstr("manifest.jsonl:2: a prompt as text needs --model"));
+  std::ofstream(manifest) << "tokens\n";
+  EXPECT_THAT(refused({"warm", "--manifest", manifest}, 2), HasSubstr("manifest.jsonl:1: is no {"));
+}
+
+TEST_F(OperatorVerbs, DoctorLooksAtTheDaemonAndItsDisk) {
+  start_daemon();
+  const std::string config = directory().file("terraced.toml");
+  std::ofstream(config)
+      << "data_dir = \"" << directory().file("data") << "\"\n"
+      << "[arena]\nslab = \"4MiB\"\n[device]\ncapacity = \"32MiB\"\n[disk]\ncapacity = \"64MiB\"\n";
+  const json report = json::parse(say({"doctor", "--config", config, "--no-speed", "--json"}));
+  EXPECT_EQ(report.at("problems"), 0);
+  const auto result_of = [&](const std::string& check) {
+    for (const json& one : report.at("checks"))
+      if (one.at("check") == check) return one.at("result").get<std::string>();
+    return std::string("absent");
+  };
+  EXPECT_EQ(result_of("config"), "ok");
+  EXPECT_EQ(result_of("socket"), "ok");
+  EXPECT_EQ(result_of("daemon"), "ok");
+  EXPECT_EQ(result_of("space"), "ok");
+  EXPECT_EQ(result_of("memory"), "ok");
+  EXPECT_EQ(result_of("speed"), "absent");
+  EXPECT_THAT(say({"doctor", "--config", config, "--no-speed"}),
+              AllOf(HasSubstr("terraced "), HasSubstr("\n0 problems, ")));
+}
+
+TEST_F(OperatorVerbs, LsFiltersAndSorts) {
+  store_two_prompts();
+  ASSERT_TRUE(on_disk(5));
+  const auto keys = keys_of(*space_, second_);
+  const auto listed = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"ls", "--json"});
+    return json::parse(say(std::move(arguments)));
+  };
+  EXPECT_EQ(listed({}).size(), 5u);
+  EXPECT_EQ(listed({"--tier", "disk", "--space", "test model"}).size(), 5u);
+  EXPECT_EQ(listed({"--tier", "host"}), json::array());
+  EXPECT_EQ(listed({"--space", space_->digest().hex().substr(0, 10)}).size(), 5u);
+  const json deep = listed({"--min-depth", "2", "--sort", "depth", "--limit", "2"});
+  ASSERT_EQ(deep.size(), 2u);
+  EXPECT_EQ(deep[0].at("key"), keys[3].hex());
+  EXPECT_EQ(deep[1].at("depth"), 2);
+  EXPECT_EQ(listed({"--sort", "prefix", "--limit", "1"})[0].at("key"), keys[0].hex());
+  EXPECT_EQ(listed({"--held"}), json::array());
+  const auto held = space_->acquire(space_->new_lease(), std::span(keys).first(2), {}, soon());
+  EXPECT_EQ(listed({"--held"}).size(), 2u);
+  EXPECT_THAT(say({"ls", "--sort", "recent", "--limit", "1"}),
+              AllOf(HasSubstr("test model\n"), HasSubstr("and 4 more; --limit 0 shows all\n")));
+  EXPECT_THAT(refused({"ls", "--space", "another"}, 4), HasSubstr("there is no space 'another'"));
+  EXPECT_THAT(refused({"ls", "--sort", "color"}, 2), HasSubstr("--sort"));
+}
+
+// What every verb says with --json is JSON, and what is gone afterwards goes with --yes only.
+TEST_F(OperatorVerbs, SpeakJsonAndAskBeforeTheyDestroy) {
+  store_two_prompts();
+  ASSERT_TRUE(on_disk(5));
+  const std::string key = keys_of(*space_, first_)[2].hex();
+  const std::string session =
+      std::to_string(json::parse(say({"sessions", "--json"}))[0].at("id").get<int>());
+  const std::string tokens = directory().file("tokens");
+  std::ofstream(tokens) << "1 2 3";
+  struct Line {
+    std::vector<std::string> words;
+    json::value_t type = json::value_t::object;
+    bool destroys = false;
+  };
+  const std::vector<Line> lines = {
+      {{"stats"}},
+      {{"top", "--interval", "0.1", "--looks", "1"}},
+      {{"ls"}, json::value_t::array},
+      {{"tree"}, json::value_t::array},
+      {{"inspect", key}},
+      {{"why", "--tokens", tokens}},
+      {{"warm", "--all", "--dry-run"}},
+      {{"warm", "--all"}},
+      {{"pin", key}},
+      {{"pins"}, json::value_t::array},
+      {{"unpin", key}},
+      {{"sessions"}, json::value_t::array},
+      {{"config", "check"}},
+      {{"config", "show"}, json::value_t::array},
+      {{"evict", key}, json::value_t::object, true},
+      {{"drop-space", "test model"}, json::value_t::object, true},
+      {{"flush"}, json::value_t::object, true},
+      {{"kick", session}, json::value_t::object, true},
+  };
+  for (Line line : lines) {
+    const std::string verb = line.words.front();
+    line.words.push_back("--json");
+    if (line.destroys) {
+      const json before = stats().at("tiers");
+      EXPECT_THAT(refused(line.words, 2), HasSubstr("nothing done: say --yes")) << verb;
+      EXPECT_EQ(stats().at("tiers"), before) << verb;
+      line.words.push_back("--yes");
+    }
+    const ProcessResult result = terrace(line.words);
+    EXPECT_EQ(result.status, 0) << verb << ": " << result.errors;
+    EXPECT_EQ(result.errors, "") << verb;
+    const json answer = json::parse(result.output, nullptr, false);
+    EXPECT_EQ(answer.type(), line.type) << verb << ": " << result.output;
+  }
 }
 
 TEST_F(OperatorVerbs, EvictTakesABlockAndWhatFollowsIt) {
   store_two_prompts();
   ASSERT_TRUE(on_disk(5));
   const auto keys = keys_of(*space_, second_);
-  EXPECT_THAT(refused({"evict", keys[2].hex()}), HasSubstr("say --yes"));
+  EXPECT_THAT(refused({"evict", keys[2].hex()}, 2), HasSubstr("say --yes"));
   EXPECT_EQ(say({"evict", keys[2].hex().substr(0, 12), "--yes"}), "dropped 2 blocks\n");
   EXPECT_EQ(space_->match(keys, second_, soon())->matched_blocks, 2u);
   EXPECT_EQ(stats().at("tiers").at("disk").at("blocks"), 3);
   ASSERT_EQ(terrace({"pin", keys[1].hex()}).status, 0);
-  EXPECT_THAT(refused({"evict", keys[0].hex(), "--yes"}), HasSubstr("pinned"));
+  EXPECT_THAT(refused({"evict", keys[0].hex(), "--yes"}, 1), HasSubstr("pinned"));
 }
 
 TEST_F(OperatorVerbs, FlushAndDropSpaceLeaveNothing) {
   store_two_prompts();
-  EXPECT_THAT(refused({"drop-space", "test model"}), HasSubstr("say --yes"));
+  EXPECT_THAT(refused({"drop-space", "test model"}, 2), HasSubstr("say --yes"));
   EXPECT_EQ(say({"drop-space", "test model", "--yes"}), "dropped 5 blocks\n");
   store(*space_, first_);
-  EXPECT_THAT(refused({"flush"}), HasSubstr("say --yes"));
+  EXPECT_THAT(refused({"flush"}, 2), HasSubstr("say --yes"));
   EXPECT_EQ(say({"flush", "--yes"}), "dropped 3 blocks\n");
   const json tiers = stats().at("tiers");
   EXPECT_EQ(tiers.at("device").at("blocks"), 0);
@@ -207,8 +379,11 @@ TEST_F(OperatorVerbs, SessionsAreShownAndCut) {
   EXPECT_EQ(sessions[0].at("connected"), true);
   EXPECT_THAT(say({"sessions"}), HasSubstr("  yes        test\n"));
   const auto id = sessions[0].at("id").get<std::uint64_t>();
-  EXPECT_THAT(refused({"kick", "99"}), HasSubstr("there is no session 99"));
-  EXPECT_EQ(say({"kick", std::to_string(id)}), "");
+  EXPECT_THAT(refused({"kick", "99"}, 4), HasSubstr("there is no session 99"));
+  EXPECT_THAT(refused({"kick", std::to_string(id)}, 2), HasSubstr("say --yes"));
+  EXPECT_EQ(say({"kick", std::to_string(id), "--yes"}), "cut session " + std::to_string(id) +
+                                                            " (test, process " +
+                                                            std::to_string(::getpid()) + ")\n");
   // The client comes back with a session of its own.
   EXPECT_TRUE(test_support::wait_until(
       [&] {

@@ -145,6 +145,48 @@ TEST_F(WorkerCli, ASecondProcessHitsWhatTheFirstComputed) {
   EXPECT_EQ(answer.at("token_ids"), json::parse(first.output).at("token_ids"));
 }
 
+// The same words give `terrace why` the tokens that the worker computed.
+TEST_F(WorkerCli, WhyFindsWhatGenerateComputedOfAChat) {
+  test_support::DaemonProcess daemon({std::string(TERRACE_BIN_DIR) + "/terraced",
+                                      directory_.path(),
+                                      {"device.capacity=16MiB", "arena.slab=1MiB"}});
+  const Status started = daemon.start();
+  ASSERT_TRUE(started.ok()) << started.message();
+  const std::vector<std::string> words = {"--model",       model_,
+                                          "--prompt-file", write("question", std::string(70, 'q')),
+                                          "--system-file", write("system", std::string(90, 's'))};
+  std::vector<std::string> generate = {"generate",     "--socket", daemon.socket_path(),
+                                       "--max-tokens", "2",        "--json"};
+  generate.insert(generate.end(), words.begin(), words.end());
+  const auto generated = worker(generate);
+  ASSERT_EQ(generated.status, 0) << generated.errors;
+  const json generation = json::parse(generated.output);
+  const auto ask = [&](std::vector<std::string> more) {
+    std::vector<std::string> why = {std::string(TERRACE_BIN_DIR) + "/terrace", "--socket",
+                                    daemon.socket_path(), "why", "--json"};
+    why.insert(why.end(), words.begin(), words.end());
+    why.insert(why.end(), more.begin(), more.end());
+    return test_support::run_process(why, {}, patience);
+  };
+  const auto asked = ask({});
+  ASSERT_EQ(asked.status, 0) << asked.errors;
+  const json why = json::parse(asked.output);
+  EXPECT_EQ(why.at("tokens"), generation.at("prompt_tokens"));
+  EXPECT_GT(why.at("blocks").size(), 2u);
+  EXPECT_EQ(why.at("matched_blocks"), why.at("blocks").size());
+  // As it stands it is another prompt, and has no place for a system prompt.
+  EXPECT_EQ(ask({"--raw"}).status, 2);
+
+  const std::string manifest = write(
+      "manifest", json{{"prompt", std::string(70, 'q')}, {"system", std::string(90, 's')}}.dump());
+  const auto warmed = test_support::run_process(
+      {std::string(TERRACE_BIN_DIR) + "/terrace", "--socket", daemon.socket_path(), "warm",
+       "--manifest", manifest, "--model", model_, "--json"},
+      {}, patience);
+  ASSERT_EQ(warmed.status, 0) << warmed.errors;
+  EXPECT_EQ(json::parse(warmed.output).at("was_there"), why.at("blocks").size());
+}
+
 TEST_F(WorkerCli, WithoutADaemonItSaysSoOnceAndAnswers) {
   const auto result = worker({"generate", "--model", model_, "--prompt", "hello", "--max-tokens",
                               "3", "--json", "--socket", directory_.file("nobody.sock")});

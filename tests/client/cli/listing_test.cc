@@ -8,6 +8,9 @@
 #include <random>
 #include <sstream>
 
+#include "client/cli/select_blocks.h"
+#include "client/cli/text.h"
+
 namespace terrace::cli {
 namespace {
 
@@ -116,18 +119,18 @@ TEST(Listing, TableShowsSpacesBlocksAndWhatIsLeftOut) {
 TEST(Listing, AnEmptyCacheSaysSo) {
   std::ostringstream table, json;
   print_listing({}, 50, table);
-  print_listing_json({}, 0, json);
+  JsonRows({}, json).end(0);
   EXPECT_EQ(table.str(), "the cache is empty\n");
   EXPECT_EQ(nlohmann::json::parse(json.str()), nlohmann::json::array());
 }
 
 TEST(Listing, JsonHoldsWholeKeysAndSurvivesBadLabels) {
-  Listing listing;
-  listing.blocks = some_blocks();
-  sort_by_prefix(listing.blocks);
-  listing.space_labels = {{key(1), "bad \xff utf-8"}};
+  const SpaceLabels labels = {{key(1), "bad \xff utf-8"}};
   std::ostringstream out;
-  print_listing_json(listing, 2, out);
+  JsonRows rows(labels, out);
+  rows.add(block(1, 50, 1, 0));
+  rows.add(block(1, 40, 50, 1));
+  rows.end(0);
   const auto json = nlohmann::json::parse(out.str());
   ASSERT_EQ(json.size(), 2u);
   EXPECT_EQ(json[0]["key"], key(50).hex());
@@ -140,6 +143,70 @@ TEST(Listing, JsonHoldsWholeKeysAndSurvivesBadLabels) {
   EXPECT_EQ(json[1]["parent"], key(50).hex());
   EXPECT_EQ(json[1]["depth"], 1);
   EXPECT_EQ(json[1]["holders"], 0);
+}
+
+TEST(Listing, RowsTellAgesSpacesAndWhatIsLeftOut) {
+  const SpaceLabels labels = {{key(1), "demo\x1b[2J"}};
+  std::ostringstream out;
+  TableRows rows(10'000, labels, out);
+  ListedBlock used = block(1, 50, 1, 0);
+  used.recency = 7'000;
+  rows.add(used);
+  rows.end(2);
+  EXPECT_THAT(out.str(),
+              HasSubstr("320000000000       0      32   720 KiB        0      3 s  disk  "));
+  EXPECT_THAT(out.str(), HasSubstr("demo?[2J\nand 2 more; --limit 0 shows all\n"));
+}
+
+TEST(SelectBlocks, AFilterTakesWhatMeetsAllOfIt) {
+  ListedBlock one = block(1, 50, 1, 3);
+  EXPECT_TRUE(BlockFilter{}.takes(one));
+  EXPECT_TRUE((BlockFilter{Tier::disk, {key(1)}, 3, false}).takes(one));
+  EXPECT_FALSE((BlockFilter{Tier::host, {}, 0, false}).takes(one));
+  EXPECT_FALSE((BlockFilter{{}, {key(2)}, 0, false}).takes(one));
+  EXPECT_FALSE((BlockFilter{{}, {}, 4, false}).takes(one));
+  EXPECT_FALSE((BlockFilter{{}, {}, 0, true}).takes(one));
+  one.holders = 1;
+  EXPECT_TRUE((BlockFilter{{}, {}, 0, true}).takes(one));
+}
+
+TEST(SelectBlocks, TheFirstOfManyComeInOrder) {
+  std::vector<ListedBlock> blocks;
+  for (std::uint8_t i = 0; i < 50; ++i) {
+    blocks.push_back(block(1, i, 1, i));
+    blocks.back().recency = 100 - i;
+    blocks.back().bytes = i / 2;
+  }
+  std::mt19937 random(3);
+  std::shuffle(blocks.begin(), blocks.end(), random);
+  const auto first = [&](BlockOrder order, std::size_t limit) {
+    FirstBlocks chosen(order, limit);
+    for (const ListedBlock& one : blocks) chosen.add(one);
+    EXPECT_EQ(chosen.seen(), 50u);
+    return names(chosen.take());
+  };
+  EXPECT_EQ(first(BlockOrder::recent, 3), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(first(BlockOrder::age, 3), (std::vector<int>{49, 48, 47}));
+  EXPECT_EQ(first(BlockOrder::depth, 2), (std::vector<int>{49, 48}));
+  // Of the same size the smaller key is first.
+  EXPECT_EQ(first(BlockOrder::size, 3), (std::vector<int>{48, 49, 46}));
+  EXPECT_EQ(first(BlockOrder::size, 0).size(), 50u);
+}
+
+TEST(Text, OfOthersCommandsNoTerminalAndStaysUtf8) {
+  EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a?[2Jb??");
+  EXPECT_EQ(printable("caf\xc3\xa9 \xe2\x8f\x8e \xf0\x9f\x98\x80"),
+            "caf\xc3\xa9 \xe2\x8f\x8e \xf0\x9f\x98\x80");
+  // C1, half a character, a surrogate, one that is longer than need be.
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J|\xe2\x8f|\xed\xa0\x80|\xc0\xaf"),
+            "?2J|??|???|??");
+  EXPECT_EQ(visible("one\r\n\ttwo\x01"), "one\\r\\n\\ttwo?");
+  EXPECT_EQ(shortened("\xc3\xa9\xc3\xa9\xc3\xa9", 2), "\xc3\xa9\xc3\xa9...");
+  EXPECT_EQ(shortened("\xc3\xa9\xc3\xa9", 2), "\xc3\xa9\xc3\xa9");
+  EXPECT_EQ(counted(1, "block"), "1 block");
+  EXPECT_EQ(counted(0, "block"), "0 blocks");
+  EXPECT_EQ(counted(2, "prefix"), "2 prefixes");
 }
 
 }  // namespace

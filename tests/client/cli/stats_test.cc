@@ -29,7 +29,7 @@ TEST(Stats, TableShowsTiersAndCounters) {
   EXPECT_THAT(out.str(),
               HasSubstr("device      33 MiB     1 GiB          47          46           1"));
   EXPECT_THAT(out.str(), HasSubstr("host    off\n"));
-  EXPECT_THAT(out.str(), HasSubstr("1 sessions, 2 leases\n"));
+  EXPECT_THAT(out.str(), HasSubstr("1 session, 2 leases\n"));
 }
 
 TEST(Stats, TableSaysWhyRedisWasOff) {
