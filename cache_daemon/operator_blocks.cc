@@ -142,13 +142,17 @@ kj::Promise<void> OperatorServer::explain(ExplainContext call) {
   question.redis_deadline_ns = SystemClock().monotonic_ns() + redis_patience_ns;
   const std::size_t known_blocks =
       context_.cache.match(*space, question.keys, question.tokens).matched_blocks;
-  return explain(kj::mv(call), std::make_shared<const Question>(std::move(question)), known_blocks);
+  auto shared = std::make_shared<const Question>(std::move(question));
+  return ask_redis(shared, known_blocks).then([this, call, shared](bool asked) mutable {
+    const storage::MatchResult found =
+        context_.cache.match(shared->space, shared->keys, shared->tokens);
+    call.getResults().setJson(explanation(*shared, found, asked).dump());
+  });
 }
 
 // As a match does it: what is missing here is asked of Redis, some keys at a time.
-kj::Promise<void> OperatorServer::explain(ExplainContext call,
-                                          std::shared_ptr<const Question> question,
-                                          std::size_t known_blocks) {
+kj::Promise<bool> OperatorServer::ask_redis(std::shared_ptr<const Question> question,
+                                            std::size_t known_blocks) {
   auto answered = kj::newPromiseAndFulfiller<void>();
   auto fulfiller =
       std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(answered.fulfiller));
@@ -160,16 +164,13 @@ kj::Promise<void> OperatorServer::explain(ExplainContext call,
                          });
   const bool asked = !*told;  // else there was nobody to be asked, or nothing to ask
   context_.deadlines.look();
-  return answered.promise.then(
-      [this, call, question, known_blocks, asked]() mutable -> kj::Promise<void> {
-        const storage::MatchResult found =
-            context_.cache.match(question->space, question->keys, question->tokens);
-        if (asked && found.matched_blocks > known_blocks &&
-            found.matched_blocks < question->keys.size())
-          return explain(kj::mv(call), question, found.matched_blocks);
-        call.getResults().setJson(explanation(*question, found, asked).dump());
-        return kj::READY_NOW;
-      });
+  return answered.promise.then([this, question, known_blocks, asked]() -> kj::Promise<bool> {
+    const std::size_t found =
+        context_.cache.match(question->space, question->keys, question->tokens).matched_blocks;
+    if (asked && found > known_blocks && found < question->keys.size())
+      return ask_redis(question, found);
+    return bool{asked};
+  });
 }
 
 ordered_json OperatorServer::explanation(const Question& question,
@@ -210,19 +211,16 @@ kj::Promise<void> OperatorServer::warm(WarmContext call) {
     return refusal({StatusCode::resource_exhausted, "too many prefixes are being warmed already"});
   if (!warming_session_) warming_session_ = context_.cache.open_session();
   ++warms_;
-  kj::Promise<void> asked = kj::READY_NOW;
-  if (!tokens->empty()) {
-    auto answer = kj::newPromiseAndFulfiller<void>();
-    auto fulfiller =
-        std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(answer.fulfiller));
-    context_.cache.look_up(*space, *keys, *tokens, deadline_in_ns(warm_lookup_wait),
-                           [fulfiller] { (*fulfiller)->fulfill(); });
-    context_.deadlines.look();
-    asked = kj::mv(answer.promise);
-  }
+  auto question = std::make_shared<const Question>(Question{*space,
+                                                            {tokens->begin(), tokens->end()},
+                                                            {keys->begin(), keys->end()},
+                                                            deadline_in_ns(warm_lookup_wait)});
+  kj::Promise<bool> asked = false;
+  if (!tokens->empty())
+    asked = ask_redis(question, context_.cache.match(*space, *keys, *tokens).matched_blocks);
   return asked
-      .then([this, call, space = *space, keys = *keys]() mutable {
-        return load_warm(call, space, keys);
+      .then([this, call, question](bool) mutable {
+        return load_warm(call, question->space, question->keys);
       })
       .attach(kj::defer([this] { --warms_; }));
 }

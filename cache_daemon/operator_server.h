@@ -33,15 +33,15 @@ class OperatorServer final : public protocol::Operator::Server {
   kj::Promise<void> readBlock(ReadBlockContext call) override;
 
  private:
-  // What explain() was asked, and until when it waits for Redis.
+  // What explain() or warm() was asked, and until when it waits for Redis.
   struct Question {
     storage::SpaceId space = 0;
     std::vector<Token> tokens;
     std::vector<BlockKey> keys;
     std::int64_t redis_deadline_ns = 0;
   };
-  kj::Promise<void> explain(ExplainContext call, std::shared_ptr<const Question> question,
-                            std::size_t known_blocks);
+  // Whether anybody was asked. `known_blocks`: that a match finds by now.
+  kj::Promise<bool> ask_redis(std::shared_ptr<const Question> question, std::size_t known_blocks);
   nlohmann::ordered_json explanation(const Question& question, const storage::MatchResult& found,
                                      bool asked) const;
   kj::Promise<void> load_warm(WarmContext call, storage::SpaceId space,

@@ -42,7 +42,9 @@ BlockOrder order_named(const std::string& name) {
 Status list_prefixes(client::OperatorClient& daemon, const BlockFilter& filter, std::size_t limit,
                      SpaceLabels labels, BlockRows* json) {
   Listing listing;
+  bool seen = false;
   const auto complete = visit_blocks(daemon, call_timeout, [&](const client::BlockListing& from) {
+    seen = true;
     ListedBlock block = to_listed_block(from);
     if (!filter.takes(block)) return true;
     if (listing.blocks.size() == max_listed_blocks) return false;
@@ -51,12 +53,21 @@ Status list_prefixes(client::OperatorClient& daemon, const BlockFilter& filter, 
   });
   if (!complete) return complete.error();
   listing.complete = *complete;
+  if (!json && seen && listing.blocks.empty()) {
+    std::cout << "there are no such blocks\n";
+    return {};
+  }
   listing.space_labels = std::move(labels);
   sort_by_prefix(listing.blocks);
   if (!json) {
     print_listing(listing, limit, std::cout);
     return {};
   }
+  // A program is not to take a part for the whole.
+  if (!listing.complete)
+    return Status(StatusCode::resource_exhausted,
+                  "there are more than " + std::to_string(max_listed_blocks) +
+                      " blocks: too many to sort by prefix; --sort key lists them all");
   const std::size_t shown = limit == 0 ? listing.blocks.size() : limit;
   for (std::size_t i = 0; i < std::min(shown, listing.blocks.size()); ++i)
     json->add(listing.blocks[i]);

@@ -17,11 +17,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-void expect_one_line(const std::string& text) {
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-  EXPECT_TRUE(!text.empty() && text.back() == '\n') << text;
-}
-
 // terraced with this configuration must refuse to start.
 class DaemonConfiguration : public ::testing::Test {
  protected:

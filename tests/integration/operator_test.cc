@@ -20,10 +20,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-void expect_one_line(const std::string& text) {
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-}
-
 UniqueFd listen_at(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

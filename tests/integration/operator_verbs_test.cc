@@ -279,6 +279,7 @@ TEST_F(OperatorVerbs, LsFiltersAndSorts) {
   EXPECT_EQ(listed({}).size(), 5u);
   EXPECT_EQ(listed({"--tier", "disk", "--space", "test model"}).size(), 5u);
   EXPECT_EQ(listed({"--tier", "host"}), json::array());
+  EXPECT_EQ(say({"ls", "--tier", "host"}), "there are no such blocks\n");
   EXPECT_EQ(listed({"--space", space_->digest().hex().substr(0, 10)}).size(), 5u);
   const json deep = listed({"--min-depth", "2", "--sort", "depth", "--limit", "2"});
   ASSERT_EQ(deep.size(), 2u);

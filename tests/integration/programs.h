@@ -1,6 +1,9 @@
 // The built programs, as tests of the whole run them.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,12 @@ inline ProcessResult run_program(const std::string& name, std::vector<std::strin
                                  std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   arguments.insert(arguments.begin(), program(name));
   return run_process(arguments, options, timeout);
+}
+
+// What a program says of a mistake.
+inline void expect_one_line(const std::string& text) {
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  EXPECT_TRUE(!text.empty() && text.back() == '\n') << text;
 }
 
 // A terraced with a socket and a data directory of its own, and arenas that fit a test.

@@ -77,16 +77,17 @@ Findings examine(const DoctorOptions& options, const Result<std::string>& stats)
   }
 
   append(findings, check_ring(gather_ring(config.disk.ring)));
-  const bool cuda = config.device.kind != config::DeviceKind::emulated;
+  const GpuFacts gpu = gather_gpu(config.device.kind);
+  // Without it the device tier is the machine's memory, and there is no host tier unless asked for.
+  const bool on_gpu = gpu.wanted && !gpu.name.empty();
+  const std::uint64_t host_bytes = config.host.capacity_bytes.value_or(on_gpu ? gib : 0);
   LimitFacts limits = gather_limits(pid);
   limits.max_sessions = config.limits.max_sessions;
-  limits.wants_pinned_memory = cuda;
-  limits.wants_io_uring = config.disk.enabled && config.disk.ring != config::DiskRing::threads;
+  limits.pinned_bytes = on_gpu ? host_bytes : 0;
   append(findings, check_limits(limits));
-  const std::uint64_t host_bytes = config.host.capacity_bytes.value_or(cuda ? gib : 0);
-  append(findings,
-         check_memory(gather_memory((cuda ? 0 : config.device.capacity_bytes) + host_bytes, pid)));
-  append(findings, check_gpu(gather_gpu(config.device.kind)));
+  append(findings, check_memory(gather_memory(
+                       (on_gpu ? 0 : config.device.capacity_bytes) + host_bytes, pid)));
+  append(findings, check_gpu(gpu));
   look_at_disks(config, options.measure_disks, findings);
   for (const std::string& endpoint : config.redis.endpoints)
     append(findings, check_redis(gather_redis(endpoint, config.redis)));

@@ -15,8 +15,6 @@ namespace {
 
 // What the daemon and its workers need beside the arenas.
 constexpr std::uint64_t memory_headroom_bytes = 512 * mib;
-// Buffers of io_uring are registered up to this; below it, it works without.
-constexpr std::uint64_t useful_memlock_bytes = 1 * gib;
 // Beside the sessions: data files, the index, Redis, HTTP.
 constexpr std::uint64_t files_beside_sessions = 256;
 constexpr std::uint64_t files_a_session = 3;
@@ -128,23 +126,19 @@ LimitFacts gather_limits(int daemon_pid) {
 Findings check_limits(const LimitFacts& facts) {
   const std::string whose = facts.of_daemon ? "of the daemon" : "of this shell";
   Findings findings;
-  if (facts.memlock_bytes && *facts.memlock_bytes < useful_memlock_bytes) {
-    const bool matters = facts.wants_pinned_memory || facts.wants_io_uring;
-    findings.push_back(
-        {"memlock", matters ? Severity::warning : Severity::ok,
-         "locked memory " + whose + " may be " + format_bytes(*facts.memlock_bytes) +
-             (facts.wants_pinned_memory ? ": the host arena cannot be pinned for the GPU"
-                                        : ": buffers are not registered with the kernel, which "
-                                          "costs CPU time only"),
-         "LimitMEMLOCK=infinity in the service, or ulimit -l unlimited"});
-    if (!matters) findings.back().advice.clear();
-  } else {
+  if (facts.memlock_bytes && *facts.memlock_bytes < facts.pinned_bytes)
+    findings.push_back({"memlock", Severity::warning,
+                        "locked memory " + whose + " may be " + format_bytes(*facts.memlock_bytes) +
+                            ", and a host arena of " + format_bytes(facts.pinned_bytes) +
+                            " is to be pinned for the GPU: copies may be slower",
+                        "LimitMEMLOCK=infinity in the service, or ulimit -l unlimited"});
+  else
     findings.push_back(
         {"memlock", Severity::ok,
          "locked memory " + whose + ": " +
-             (facts.memlock_bytes ? format_bytes(*facts.memlock_bytes) : "unlimited"),
+             (facts.memlock_bytes ? format_bytes(*facts.memlock_bytes) : std::string("unlimited")) +
+             (facts.pinned_bytes == 0 ? ", and none is needed" : ""),
          ""});
-  }
   const std::uint64_t needed = files_beside_sessions + files_a_session * facts.max_sessions;
   if (facts.open_files && *facts.open_files < needed)
     findings.push_back({"nofile", Severity::problem,

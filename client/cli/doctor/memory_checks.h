@@ -29,8 +29,7 @@ struct LimitFacts {
   // Nothing: unlimited.
   std::optional<std::uint64_t> memlock_bytes, open_files;
   std::uint32_t max_sessions = 0;
-  bool wants_pinned_memory = false;  // a GPU copies from and to the host arena
-  bool wants_io_uring = false;
+  std::uint64_t pinned_bytes = 0;  // the host arena where a GPU copies from and to it
 };
 
 LimitFacts gather_limits(int daemon_pid);

@@ -82,8 +82,8 @@ TEST(Doctor, LimitsAreThoseOfTheProcess) {
   EXPECT_EQ(facts.memlock_bytes, 8388608u);
   facts.max_sessions = 256;
   expect(check_limits(facts), Severity::ok, "8 MiB");
-  facts.wants_pinned_memory = true;
-  expect(check_limits(facts), Severity::warning, "cannot be pinned for the GPU");
+  facts.pinned_bytes = 1 * gib;
+  expect(check_limits(facts), Severity::warning, "a host arena of 1 GiB is to be pinned");
   facts =
       parse_limits("Max open files 256 256 files\nMax locked memory unlimited unlimited bytes\n");
   EXPECT_FALSE(facts.memlock_bytes.has_value());
