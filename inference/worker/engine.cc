@@ -105,6 +105,15 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   return engine;
 }
 
+Result<std::vector<Token>> Engine::encode_chat(std::span<const tokenizer::Message> messages) const {
+  if (!chat_template_) return error(chat_template_.error());
+  return tokenizer::encode_chat(*tokenizer_, *chat_template_, messages);
+}
+
+std::vector<Token> Engine::encode_raw(std::string_view text) const {
+  return tokenizer::encode_raw(*tokenizer_, text);
+}
+
 Result<std::vector<Token>> Engine::encode(const tokenizer::PromptText& prompt) const {
   return tokenizer::encode_prompt(*tokenizer_, chat_template_, prompt);
 }

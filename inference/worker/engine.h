@@ -80,6 +80,10 @@ class Engine {
   // all the same.
   static Result<std::unique_ptr<Engine>> load(EngineOptions options);
 
+  // The ids of a conversation through the model's chat template.
+  Result<std::vector<Token>> encode_chat(std::span<const tokenizer::Message> messages) const;
+  // The ids of a text as it stands, special texts parsed, with a BOS where the model wants one.
+  std::vector<Token> encode_raw(std::string_view text) const;
   // The ids of one question, as it stands or through the model's chat template.
   Result<std::vector<Token>> encode(const tokenizer::PromptText& prompt) const;
 
