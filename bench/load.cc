@@ -98,7 +98,9 @@ void Load::connect() {
   std::shared_ptr<const client::SessionArena> arena;
   for (std::size_t i = 0; i < options_.clients; ++i) {
     auto link =
-        client::Link::open(io_, daemon_.socket_path(), "terrace-bench", arena).wait(io_.waitScope);
+        client::Link::open(
+            io_, {.socket_path = daemon_.socket_path(), .client_name = "terrace-bench"}, arena)
+            .wait(io_.waitScope);
     arena = link->arena();  // mapped once
     clients_.push_back(std::make_unique<LoadClient>(kj::mv(link), *prompts_));
     clients_.back()->open_space(space).wait(io_.waitScope);

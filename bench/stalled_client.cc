@@ -31,16 +31,34 @@ kj::Array<capnp::word> bootstrap_message() {
   return capnp::messageToFlatArray(message);
 }
 
-// A ping of that capability with a large answer, written by hand: a client of the library would
-// read.
-kj::Array<capnp::word> ping_message(std::uint32_t question) {
-  capnp::MallocMessageBuilder message;
+// A call of that capability, written by hand: a client of the library would read.
+capnp::rpc::Call::Builder make_call(capnp::MessageBuilder& message, std::uint32_t question,
+                                    std::uint16_t method) {
   auto call = message.initRoot<capnp::rpc::Message>().initCall();
   call.setQuestionId(question);
   call.initTarget().initPromisedAnswer().setQuestionId(0);
   call.setInterfaceId(capnp::typeId<protocol::Daemon>());
-  call.setMethodId(0);
-  auto params = call.initParams().getContent().initAs<protocol::Daemon::PingParams>();
+  call.setMethodId(method);
+  return call;
+}
+
+kj::Array<capnp::word> login_message(std::uint32_t question) {
+  capnp::MallocMessageBuilder message;
+  make_call(message, question, 4)
+      .initParams()
+      .getContent()
+      .initAs<protocol::Daemon::LoginParams>()
+      .setProtocolVersion(protocol::PROTOCOL_VERSION);
+  return capnp::messageToFlatArray(message);
+}
+
+// With a large answer.
+kj::Array<capnp::word> ping_message(std::uint32_t question) {
+  capnp::MallocMessageBuilder message;
+  auto params = make_call(message, question, 0)
+                    .initParams()
+                    .getContent()
+                    .initAs<protocol::Daemon::PingParams>();
   params.initData(answer_bytes);
   params.setReplyBytes(answer_bytes);
   return capnp::messageToFlatArray(message);
@@ -87,7 +105,8 @@ void StalledClient::run(std::stop_token stop, const std::string& socket_path) {
   while (!stop.stop_requested()) {
     const UniqueFd fd = connect_bare(socket_path);
     std::uint32_t question = 1;
-    bool open = fd && send(stop, fd.get(), bootstrap_message().asBytes());
+    bool open = fd && send(stop, fd.get(), bootstrap_message().asBytes()) &&
+                send(stop, fd.get(), login_message(question++).asBytes());
     while (open) open = send(stop, fd.get(), ping_message(question++).asBytes());
     std::unique_lock lock(mutex);
     stopped.wait_for(lock, stop, pause_after_cut, [] { return false; });

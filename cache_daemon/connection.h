@@ -7,27 +7,26 @@
 #include <memory>
 
 #include "cache_daemon/context.h"
+#include "cache_daemon/peer.h"
 
 namespace terrace::daemon {
 
 class Connection {
  public:
-  Connection(Context& context, kj::AuthenticatedStream stream);
+  // `socket`: the name of the Unix socket that it came through.
+  Connection(Context& context, kj::AuthenticatedStream stream, std::string socket);
   // Tells the session table that the session, if any, has lost its connection.
   ~Connection();
   KJ_DISALLOW_COPY(Connection);
 
   // Resolves when the connection is over: the client went, sent what is no message, did not read
-  // its answers, or its session was ended. Destroy the connection then.
+  // its answers, did not log in, or its session was ended. Destroy the connection then.
   kj::Promise<void> when_over();
 
  private:
   class Messages;
-  class DaemonServer;
-  struct Peer;
 
   Context& context_;
-  // Shared with the capabilities, which may outlive the connection for a moment.
   std::shared_ptr<Peer> peer_;
   kj::Own<kj::AsyncIoStream> stream_;
   kj::Own<Messages> messages_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "cache_daemon/access_policy.h"
 #include "cache_daemon/call_metrics.h"
 #include "cache_daemon/deadline_timer.h"
 #include "cache_daemon/device_tier.h"
@@ -18,6 +19,7 @@ namespace terrace::daemon {
 struct Context {
   const config::DaemonConfig& config;
   storage::TieredCache& cache;
+  const AccessPolicy& access;
   SessionTable& sessions;
   DeadlineTimer& deadlines;
   const DeviceTier& device;
@@ -31,7 +33,5 @@ struct Context {
 };
 
 constexpr const char* version = TERRACE_VERSION;
-
-void write_info(const Context& context, protocol::DaemonInfo::Builder info);
 
 }  // namespace terrace::daemon

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "cache_daemon/limits.h"
@@ -30,22 +31,35 @@ std::string random_boot_id() {
 
 Result<std::unique_ptr<Daemon>> Daemon::start(kj::AsyncIoContext& io,
                                               const config::DaemonConfig& config) {
-  // The socket first: it is what tells two daemons apart before either touches anything.
-  auto socket = ListeningSocket::open(config.socket_path);
-  if (!socket) return error(socket.error());
+  auto access = AccessPolicy::load(config.access);
+  if (!access) return error(access.error());
+  // The sockets first: the main one is what tells two daemons apart before either touches anything.
+  std::vector<NamedSocket> sockets;
+  const auto listen = [&](const std::string& name, const std::string& path,
+                          const config::SocketPermissions& permissions) -> Status {
+    auto socket = ListeningSocket::open(path, permissions);
+    if (!socket) return socket.error();
+    sockets.push_back({name, std::move(*socket)});
+    return {};
+  };
+  Status status = listen(config::main_socket_name, config.socket_path, config.access.socket);
+  for (const config::SocketOptions& more : config.access.more_sockets)
+    if (status.ok()) status = listen(more.name, more.path, more.permissions);
+  if (!status.ok()) return error(std::move(status));
   auto engines = open_engines(config);
   if (!engines) return error(engines.error());
   std::string boot_id = random_boot_id();
   auto device =
       std::make_unique<DeviceTier>(config, *(*engines)->accelerator, *(*engines)->cache, boot_id);
-  if (Status status = device->start(); !status.ok()) return error(std::move(status));
+  if (status = device->start(); !status.ok()) return error(std::move(status));
   return std::unique_ptr<Daemon>(new Daemon(io, config, std::move(*engines), std::move(device),
-                                            std::move(boot_id), std::move(*socket)));
+                                            std::move(boot_id), std::move(*access),
+                                            std::move(sockets)));
 }
 
 Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
                std::unique_ptr<Engines> engines, std::unique_ptr<DeviceTier> device,
-               std::string boot_id, ListeningSocket socket)
+               std::string boot_id, AccessPolicy access, std::vector<NamedSocket> sockets)
     : io_(io),
       config_(config),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -55,22 +69,26 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
       device_(std::move(device)),
       sessions_(*engines_->cache, config.limits.max_sessions, config.limits.max_leases_per_session),
       deadlines_(io.provider->getTimer(), *engines_->cache, engines_->clock),
+      access_(std::move(access)),
       context_{.config = config,
                .cache = *engines_->cache,
+               .access = access_,
                .sessions = sessions_,
                .deadlines = deadlines_,
                .device = *device_,
                .event_port = io.unixEventPort,
                .boot_id = std::move(boot_id),
                .started = std::chrono::steady_clock::now()},
-      socket_(std::move(socket)),
-      receiver_(io.lowLevelProvider->wrapListenSocketFd(
-          socket_.fd(), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
-                            kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
       tasks_(*this),
       connections_(*this),
       site_(context_),
       http_(io, config.http, [this](kj::StringPtr path) { return site_.answer(path); }) {
+  if (config.http.listen &&
+      std::ranges::any_of(config.access.rules,
+                          [](const config::AccessRule& rule) { return !rule.tenant.empty(); }))
+    spdlog::warn(
+        "rules of [access] name tenants, but HTTP shows everybody on this host what all of them "
+        "have cached: http.listen = \"off\" ends that");
   engines_->cache->set_wake([fd = wake_fd_.get()] {
     const std::uint64_t one = 1;
     // Fails only if the counter is full, and then the loop is awake already.
@@ -78,8 +96,18 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
   });
   tasks_.add(run_completions_forever());
   tasks_.add(tick_forever());
-  accepting_ = accept_next().eagerlyEvaluate(
-      [](kj::Exception&& e) { spdlog::error("accepting ended: {}", e.getDescription().cStr()); });
+  for (NamedSocket& socket : sockets) {
+    const int fd = socket.socket.fd();
+    auto listener = std::make_unique<Listener>(
+        Listener{std::move(socket.name), std::move(socket.socket),
+                 io.lowLevelProvider->wrapListenSocketFd(
+                     fd, kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
+                             kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK),
+                 nullptr});
+    listener->accepting = accept_next(*listener).eagerlyEvaluate(
+        [](kj::Exception&& e) { spdlog::error("accepting ended: {}", e.getDescription().cStr()); });
+    listeners_.push_back(std::move(listener));
+  }
 }
 
 Daemon::~Daemon() = default;
@@ -92,25 +120,25 @@ bool Daemon::run_turn(const char* what, kj::FunctionParam<void()> turn) {
   return true;
 }
 
-kj::Promise<void> Daemon::accept_next() {
-  return receiver_->acceptAuthenticated().then(
-      [this](kj::AuthenticatedStream&& stream) -> kj::Promise<void> {
+kj::Promise<void> Daemon::accept_next(Listener& listener) {
+  return listener.receiver->acceptAuthenticated().then(
+      [this, &listener](kj::AuthenticatedStream&& stream) -> kj::Promise<void> {
         if (context_.connections >= max_connections) {
           spdlog::warn("refusing a connection: there are {} already", context_.connections);
         } else {
           run_turn("opening a connection", [&] {
-            auto connection = kj::heap<Connection>(context_, kj::mv(stream));
+            auto connection = kj::heap<Connection>(context_, kj::mv(stream), listener.name);
             auto over = connection->when_over();
             connections_.add(over.attach(kj::mv(connection)));
           });
         }
-        return accept_next();
+        return accept_next(listener);
       },
-      [this](kj::Exception&& exception) -> kj::Promise<void> {
+      [this, &listener](kj::Exception&& exception) -> kj::Promise<void> {
         spdlog::warn("could not accept a connection: {}", exception.getDescription().cStr());
-        return io_.provider->getTimer().afterDelay(kj_duration(accept_pause)).then([this] {
-          return accept_next();
-        });
+        return io_.provider->getTimer()
+            .afterDelay(kj_duration(accept_pause))
+            .then([this, &listener] { return accept_next(listener); });
       });
 }
 
@@ -137,9 +165,7 @@ kj::Promise<void> Daemon::tick_forever() {
 
 kj::Promise<bool> Daemon::drain(const ServiceManager& manager) {
   context_.draining = true;
-  accepting_ = nullptr;
-  receiver_ = nullptr;
-  socket_.close();
+  listeners_.clear();
 
   auto done = kj::newPromiseAndFulfiller<void>();
   auto fulfiller = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(done.fulfiller));

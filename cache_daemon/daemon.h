@@ -1,11 +1,14 @@
-// terraced as an object: serves one cache on one Unix socket, from one event loop.
+// terraced as an object: serves one cache on Unix sockets, from one event loop.
 #pragma once
 
 #include <kj/async-io.h>
 #include <kj/function.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "cache_daemon/access_policy.h"
 #include "cache_daemon/connection.h"
 #include "cache_daemon/context.h"
 #include "cache_daemon/device_tier.h"
@@ -28,7 +31,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
 
   const std::string& boot_id() const { return context_.boot_id; }
 
-  // Stops listening, removes the socket's file and lets what only memory holds go to disk. True
+  // Stops listening, removes the sockets' files and lets what only memory holds go to disk. True
   // when that is done; false when its deadline has passed first, and then a disk that hangs may
   // hold the destructor up without a bound. Clients that are connected keep being served meanwhile.
   // `manager` is told how far it is.
@@ -43,14 +46,25 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   }
 
  private:
+  struct NamedSocket {
+    std::string name;
+    ListeningSocket socket;
+  };
+  struct Listener {
+    std::string name;
+    ListeningSocket socket;
+    kj::Own<kj::ConnectionReceiver> receiver;
+    kj::Maybe<kj::Promise<void>> accepting;
+  };
+
   Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
          std::unique_ptr<Engines> engines, std::unique_ptr<DeviceTier> device, std::string boot_id,
-         ListeningSocket socket);
+         AccessPolicy access, std::vector<NamedSocket> sockets);
 
   // Whether `turn` came to its end. One that throws is logged and must not end what comes after it:
   // accepting, completions and ticks go on for as long as the daemon runs.
   bool run_turn(const char* what, kj::FunctionParam<void()> turn);
-  kj::Promise<void> accept_next();
+  kj::Promise<void> accept_next(Listener& listener);
   kj::Promise<void> tick_forever();
   kj::Promise<void> run_completions_forever();
   kj::Promise<bool> report_drain_progress(const ServiceManager& manager);
@@ -65,12 +79,11 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   std::unique_ptr<DeviceTier> device_;
   SessionTable sessions_;
   DeadlineTimer deadlines_;
+  const AccessPolicy access_;
   Context context_;
-  ListeningSocket socket_;
-  kj::Own<kj::ConnectionReceiver> receiver_;
   kj::TaskSet tasks_;
   kj::TaskSet connections_;
-  kj::Maybe<kj::Promise<void>> accepting_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
   Site site_;
   HttpServer http_;
 };

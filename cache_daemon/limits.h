@@ -44,6 +44,13 @@ constexpr std::size_t max_spaces_per_session = 64;
 // A client's name is for the log.
 constexpr std::size_t max_client_name_bytes = 64;
 
+// Before login: one message, the answers that a client has not read, and logins that fail before
+// the connection is cut. Each of those is answered after a pause.
+constexpr std::size_t max_message_bytes_before_login = 64 * 1024;
+constexpr std::size_t max_queued_bytes_before_login = 64 * 1024;
+constexpr std::size_t max_failed_logins = 2;
+constexpr std::chrono::milliseconds failed_login_pause{250};
+
 // Earlier sessions that one touchesNothing may name.
 constexpr std::size_t max_sessions_per_call = 1024;
 

@@ -13,10 +13,13 @@
 #include <filesystem>
 #include <thread>
 
+#include "cache_daemon/access_policy.h"
+
 namespace terrace::daemon {
 namespace {
 
-constexpr mode_t socket_mode = 0660;
+// Before it has its owner, only the daemon's user.
+constexpr mode_t closed_mode = 0600;
 constexpr int listen_backlog = 128;
 // Another daemon holds the folder's lock only while it binds.
 constexpr int max_lock_attempts = 200;
@@ -66,9 +69,30 @@ Status remove_stale_socket(const std::string& path, const sockaddr_un& address) 
   return {};
 }
 
+Status give_to_owner(const std::string& path, const config::SocketPermissions& permissions) {
+  constexpr auto unchanged = static_cast<uid_t>(-1);
+  uid_t uid = unchanged;
+  gid_t gid = unchanged;
+  if (!permissions.owner.empty()) {
+    const auto found = find_user(permissions.owner);
+    if (!found) return found.error().with_context("the socket's owner");
+    uid = *found;
+  }
+  if (!permissions.group.empty()) {
+    const auto found = find_group(permissions.group);
+    if (!found) return found.error().with_context("the socket's group");
+    gid = *found;
+  }
+  if (uid == unchanged && gid == unchanged) return {};
+  if (::lchown(path.c_str(), uid, gid) != 0)
+    return errno_status(errno, "could not give the socket " + path + " to its owner and group");
+  return {};
+}
+
 }  // namespace
 
-Result<ListeningSocket> ListeningSocket::open(const std::string& path) {
+Result<ListeningSocket> ListeningSocket::open(const std::string& path,
+                                              const config::SocketPermissions& permissions) {
   const auto address = socket_address(path);
   if (!address) return error(address.error());
 
@@ -86,7 +110,7 @@ Result<ListeningSocket> ListeningSocket::open(const std::string& path) {
   socket.fd_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.fd_) return error(errno_status(errno, "could not create a socket"));
   // Before bind: the file must never be open to others, not even for a moment.
-  ::fchmod(socket.fd_.get(), socket_mode);
+  ::fchmod(socket.fd_.get(), permissions.mode & closed_mode);
   if (::bind(socket.fd_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return error(errno_status(errno, "could not bind the socket " + path));
   socket.path_ = path;
@@ -95,8 +119,9 @@ Result<ListeningSocket> ListeningSocket::open(const std::string& path) {
     return error(errno_status(errno, "could not look at the socket " + path));
   socket.device_ = info.st_dev;
   socket.inode_ = info.st_ino;
+  if (const Status status = give_to_owner(path, permissions); !status.ok()) return error(status);
   // The umask may have taken the group's rights away.
-  if (::chmod(path.c_str(), socket_mode) != 0)
+  if (::chmod(path.c_str(), permissions.mode) != 0)
     return error(errno_status(errno, "could not set the mode of the socket " + path));
   if (::listen(socket.fd_.get(), listen_backlog) != 0)
     return error(errno_status(errno, "could not listen on the socket " + path));

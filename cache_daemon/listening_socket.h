@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "config/access_options.h"
 #include "core/status.h"
 #include "core/unique_fd.h"
 
@@ -13,10 +14,13 @@ namespace terrace::daemon {
 // Owns the listening descriptor and the file of the socket.
 class ListeningSocket {
  public:
-  // Binds and listens at `path`, mode 0660, and creates the folders above it. A socket file that
-  // nobody listens on any more is replaced; already_exists if somebody does, or if `path` is
-  // something else than a socket. Of several daemons that start at once for one path, one wins.
-  static Result<ListeningSocket> open(const std::string& path);
+  // Binds and listens at `path` and creates the folders above it. The file belongs to whom
+  // `permissions` says before anybody can connect; what the daemon may not do of that is an error.
+  // A socket file that nobody listens on any more is replaced; already_exists if somebody does, or
+  // if `path` is something else than a socket. Of several daemons that start at once for one path,
+  // one wins.
+  static Result<ListeningSocket> open(const std::string& path,
+                                      const config::SocketPermissions& permissions);
 
   ListeningSocket() = default;
   ~ListeningSocket() { close(); }

@@ -19,4 +19,6 @@ void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to
 // What the cache refuses, as the caller's library reads it.
 kj::Exception refusal(const Status& status);
 
+void write_pin(const storage::PinInfo& from, protocol::PinInfo::Builder to);
+
 }  // namespace terrace::daemon

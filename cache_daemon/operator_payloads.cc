@@ -32,6 +32,7 @@ bool write_piece(const storage::BlockPayload& payload,
 
 kj::Promise<void> OperatorServer::readBlock(ReadBlockContext call) {
   const BlockKey key = read_key(call.getParams().getKey());
+  require_block(key);
   if (last_read_ && last_read_->block.key == key) {
     if (write_piece(*last_read_, call.getParams(), call.getResults())) last_read_.reset();
     return kj::READY_NOW;

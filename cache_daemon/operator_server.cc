@@ -1,187 +1,41 @@
 #include "cache_daemon/operator_server.h"
 
 #include <kj/debug.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <chrono>
+#include <memory>
 
 #include "cache_daemon/limits.h"
 #include "cache_daemon/operator_answers.h"
 #include "core/clock.h"
-#include "protocol/descriptor.h"
 #include "protocol/packed.h"
 
 namespace terrace::daemon {
-namespace {
 
-using nlohmann::ordered_json;
 using protocol::pack;
 
-ordered_json tier_json(const storage::TierStats& tier) {
-  return {{"capacity_bytes", tier.capacity_bytes},
-          {"used_bytes", tier.used_bytes},
-          {"blocks", tier.blocks},
-          {"hits", tier.hits},
-          {"misses", tier.misses},
-          {"promotions", tier.promotions},
-          {"demotions", tier.demotions},
-          {"evictions", tier.evictions},
-          {"failures", tier.failures},
-          {"corruptions", tier.corruptions}};
-}
+namespace {
 
-// When the tier is on, and why it was off last.
-ordered_json redis_json(const storage::RemoteStats& redis) {
-  const storage::RemoteUsage& usage = redis.usage;
-  return {{"breaker", storage::to_string(usage.breaker)},
-          {"last_failure", usage.last_failure},
-          {"failed_unix_ms", usage.failed_unix_ms},
-          {"connections", usage.connections},
-          {"in_flight_bytes", usage.in_flight_bytes},
-          {"lookups_in_flight", redis.lookups_in_flight},
-          {"reads_in_flight", redis.reads_in_flight},
-          {"writes_in_flight", redis.writes_in_flight},
-          {"lookups", redis.lookups},
-          {"shared_lookups", redis.shared_lookups},
-          {"late_lookups", redis.late_lookups},
-          {"cut_loads", redis.cut_loads},
-          {"queued_prefixes", redis.queued_prefixes},
-          {"dropped_prefixes", redis.dropped_prefixes},
-          {"already_there", redis.already_there},
-          {"found", usage.found},
-          {"absent", usage.absent},
-          {"written", usage.written},
-          {"corrupt", usage.corrupt},
-          {"refused", usage.refused},
-          {"timed_out", usage.timed_out},
-          {"failed", usage.failed},
-          {"not_asked", usage.not_asked},
-          {"rejected", usage.rejected},
-          {"reconnects", usage.reconnects},
-          {"redirections", usage.redirections}};
-}
-
-void write_pin(const storage::PinInfo& from, protocol::PinInfo::Builder to) {
-  to.setKey(pack(from.key));
-  to.setSpace(pack(from.space));
-  to.setTier(from.tier ? static_cast<std::uint8_t>(*from.tier) : protocol::ANY_TIER);
-  to.setExpiresUnixMs(from.expires_unix_ms);
-  to.setBlocks(from.blocks);
-  to.setBytes(from.bytes);
-  to.setWhole(from.whole);
+// On the cache's clock.
+std::int64_t deadline_in_ns(std::chrono::nanoseconds wait) {
+  return SystemClock().monotonic_ns() + wait.count();
 }
 
 }  // namespace
 
-void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to) {
-  to.setSpace(pack(from.space));
-  to.setKey(pack(from.key));
-  to.setParent(pack(from.parent));
-  to.setDepth(from.depth);
-  to.setTokens(pack(std::span(from.tokens)));
-  std::uint8_t tiers = 0;
-  for (std::size_t i = 0; i < tier_count; ++i)
-    tiers = static_cast<std::uint8_t>(tiers | (from.tiers[i] ? 1u << i : 0u));
-  to.setTiers(tiers);
-  to.setHolders(from.holders);
-  to.setRecency(from.recency);
-  to.setBytes(from.bytes);
+OperatorServer::~OperatorServer() noexcept(false) {
+  if (warming_session_) context_.cache.end_session(*warming_session_);
 }
 
-BlockKey read_key(capnp::Data::Reader from) {
-  const auto key = protocol::unpack_key(from);
-  KJ_REQUIRE(key.has_value(), "a key must have 32 bytes");
-  return *key;
-}
-
-// What the cache refuses, as the caller's library reads it.
-kj::Exception refusal(const Status& status) {
-  const auto type = status.code() == StatusCode::resource_exhausted
-                        ? kj::Exception::Type::OVERLOADED
-                        : kj::Exception::Type::FAILED;
-  return {type, __FILE__, __LINE__, kj::heapString(status.message().c_str())};
-}
-
-std::string stats_json(const Context& context) {
-  const storage::CacheStats stats = context.cache.stats();
-  const auto uptime =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - context.started);
-  ordered_json tiers;
-  for (const Tier tier : all_tiers)
-    tiers[to_string(tier)] = tier_json(stats.tiers[static_cast<std::size_t>(tier)]);
-  ordered_json tenants = ordered_json::array();
-  for (const storage::TenantStats& tenant : stats.tenants) {
-    ordered_json one = {{"name", tenant.name}};
-    for (std::size_t i = 0; i < tenant.used_bytes.size(); ++i) {
-      ordered_json& tier = one[to_string(static_cast<Tier>(i))];
-      tier["used_bytes"] = tenant.used_bytes[i];
-      if (tenant.quota_bytes[i] != storage::no_quota) tier["quota_bytes"] = tenant.quota_bytes[i];
-    }
-    tenants.push_back(std::move(one));
-  }
-  ordered_json misses;
-  for (std::size_t i = 0; i < storage::miss_reasons; ++i)
-    misses[storage::miss_reason_names[i]] = stats.misses_by_reason[i];
-  ordered_json json = {{"boot_id", context.boot_id},
-                       {"version", version},
-                       {"pid", ::getpid()},
-                       {"uptime_s", uptime.count()},
-                       {"connections", context.connections},
-                       {"sessions", stats.sessions},
-                       {"leases", stats.leases},
-                       {"reserved_slots", stats.reserved_slots},
-                       {"quarantined_slots", stats.quarantined_slots},
-                       {"pending_blocks", stats.pending_blocks},
-                       {"holes", stats.holes},
-                       {"declined_loads", stats.declined_loads},
-                       {"waiting_acquires", stats.waiting_acquires},
-                       {"awaited_blocks", stats.awaited_blocks},
-                       {"expired_waits", stats.expired_waits},
-                       {"declined_writes", stats.declined_writes},
-                       {"pins", stats.pins},
-                       {"pinned_bytes", stats.pinned_bytes},
-                       {"pin_capacity_bytes", stats.pin_capacity_bytes},
-                       {"disk_hour_bytes", stats.disk_hour_bytes},
-                       {"disk_day_bytes", stats.disk_day_bytes},
-                       {"spaces", stats.spaces},
-                       {"misses", misses},
-                       {"tiers", tiers},
-                       {"tenants", tenants}};
-  if (stats.remote) json["redis"] = redis_json(*stats.remote);
-  // What a server said is not always text.
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
-kj::Promise<void> OperatorServer::stats(StatsContext call) {
-  call.getResults().setJson(stats_json(context_));
-  return kj::READY_NOW;
-}
-
-kj::Promise<void> OperatorServer::listBlocks(ListBlocksContext call) {
-  const auto params = call.getParams();
-  BlockKey from;
-  if (params.getFrom().size() > 0) from = read_key(params.getFrom());
-  const std::size_t limit = std::clamp<std::size_t>(params.getLimit(), 1, max_blocks_per_page);
-  const storage::BlockPage page = context_.cache.list(from, limit);
-  auto results = call.getResults();
-  auto blocks = results.initBlocks(static_cast<unsigned>(page.blocks.size()));
-  for (std::size_t i = 0; i < page.blocks.size(); ++i)
-    write_block(page.blocks[i], blocks[static_cast<unsigned>(i)]);
-  if (page.next) results.setNext(pack(*page.next));
-  return kj::READY_NOW;
-}
-
-kj::Promise<void> OperatorServer::listSpaces(ListSpacesContext call) {
-  const auto spaces = context_.cache.spaces();
-  auto list = call.getResults().initSpaces(static_cast<unsigned>(spaces.size()));
-  for (std::size_t i = 0; i < spaces.size(); ++i)
-    protocol::write_descriptor(spaces[i], list[static_cast<unsigned>(i)]);
-  return kj::READY_NOW;
+void OperatorServer::require_block(const BlockKey& key) const {
+  if (!may_see_block(key))
+    kj::throwFatalException(refusal({StatusCode::not_found, "there is no block " + key.hex()}));
 }
 
 kj::Promise<void> OperatorServer::pin(PinContext call) {
   const auto params = call.getParams();
+  const BlockKey key = read_key(params.getKey());
+  require_block(key);
   storage::PinOptions options;
   if (const auto tier = params.getTier(); tier != protocol::ANY_TIER) {
     KJ_REQUIRE(tier < tier_count, "there is no such tier");
@@ -191,36 +45,111 @@ kj::Promise<void> OperatorServer::pin(PinContext call) {
     KJ_REQUIRE(ttl_ms <= max_pin_ttl_ms, "a pin may not be that long");
     options.expires_unix_ms = SystemClock().unix_ms() + static_cast<std::int64_t>(ttl_ms);
   }
-  const auto pinned = context_.cache.pin(read_key(params.getKey()), options);
+  const auto pinned = context_.cache.pin(key, options);
   if (!pinned) return refusal(pinned.error());
   write_pin(*pinned, call.getResults().initPin());
   return kj::READY_NOW;
 }
 
 kj::Promise<void> OperatorServer::unpin(UnpinContext call) {
-  const Status status = context_.cache.unpin(read_key(call.getParams().getKey()));
+  const BlockKey key = read_key(call.getParams().getKey());
+  // A pin outlives its block.
+  for (const storage::PinInfo& pin : context_.cache.pins())
+    if (pin.key == key && !may_see_space(pin.space)) require_block(key);
+  const Status status = context_.cache.unpin(key);
   if (!status.ok()) return refusal(status);
   return kj::READY_NOW;
 }
 
 kj::Promise<void> OperatorServer::dropSpace(DropSpaceContext call) {
+  const BlockKey digest = read_key(call.getParams().getDigest());
+  if (!may_see_space(digest)) require_space(digest);
   auto outcome = kj::newPromiseAndFulfiller<void>();
   // A function must be copyable.
   auto fulfiller = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(outcome.fulfiller));
-  const std::uint64_t blocks = context_.cache.drop_space(read_key(call.getParams().getDigest()),
-                                                         [fulfiller](const Status& status) {
-                                                           if (status.ok())
-                                                             (*fulfiller)->fulfill();
-                                                           else
-                                                             (*fulfiller)->reject(refusal(status));
-                                                         });
+  const std::uint64_t blocks = context_.cache.drop_space(digest, [fulfiller](const Status& status) {
+    if (status.ok())
+      (*fulfiller)->fulfill();
+    else
+      (*fulfiller)->reject(refusal(status));
+  });
   return outcome.promise.then([call, blocks]() mutable { call.getResults().setBlocks(blocks); });
 }
 
-kj::Promise<void> OperatorServer::listPins(ListPinsContext call) {
-  const auto pins = context_.cache.pins();
-  auto list = call.getResults().initPins(static_cast<unsigned>(pins.size()));
-  for (std::size_t i = 0; i < pins.size(); ++i) write_pin(pins[i], list[static_cast<unsigned>(i)]);
+kj::Promise<void> OperatorServer::evict(EvictContext call) {
+  const BlockKey key = read_key(call.getParams().getKey());
+  require_block(key);
+  auto outcome = kj::newPromiseAndFulfiller<std::uint64_t>();
+  // A function must be copyable.
+  auto fulfiller =
+      std::make_shared<kj::Own<kj::PromiseFulfiller<std::uint64_t>>>(kj::mv(outcome.fulfiller));
+  context_.cache.evict_prefix(key, [fulfiller](const Result<std::uint64_t>& blocks) {
+    if (blocks)
+      (*fulfiller)->fulfill(std::uint64_t{*blocks});
+    else
+      (*fulfiller)->reject(refusal(blocks.error()));
+  });
+  return outcome.promise.then(
+      [call](std::uint64_t blocks) mutable { call.getResults().setBlocks(blocks); });
+}
+
+kj::Promise<void> OperatorServer::warm(WarmContext call) {
+  const auto params = call.getParams();
+  const BlockKey digest = read_key(params.getSpace());
+  const auto keys = protocol::unpack<BlockKey>(params.getKeys());
+  KJ_REQUIRE(keys.has_value() && keys->size() <= context_.config.limits.max_keys_per_call,
+             "too many keys, or cut short");
+  const auto tokens = protocol::unpack<Token>(params.getTokens());
+  KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
+             "too many tokens, or cut short");
+  const storage::SpaceId space = require_space(digest);
+  if (warms_ >= max_warms_at_once)
+    return refusal({StatusCode::resource_exhausted, "too many prefixes are being warmed already"});
+  if (!warming_session_) warming_session_ = context_.cache.open_session();
+  ++warms_;
+  auto question = std::make_shared<const Question>(Question{space,
+                                                            {tokens->begin(), tokens->end()},
+                                                            {keys->begin(), keys->end()},
+                                                            deadline_in_ns(warm_lookup_wait)});
+  kj::Promise<bool> asked = false;
+  if (!tokens->empty())
+    asked = ask_redis(question, context_.cache.match(space, *keys, *tokens).matched_blocks);
+  return asked
+      .then([this, call, question](bool) mutable {
+        return load_warm(call, question->space, question->keys);
+      })
+      .attach(kj::defer([this] { --warms_; }));
+}
+
+kj::Promise<void> OperatorServer::load_warm(WarmContext call, storage::SpaceId space,
+                                            std::span<const BlockKey> keys) {
+  auto outcome = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
+  auto fulfiller =
+      std::make_shared<kj::Own<kj::PromiseFulfiller<std::vector<storage::AcquiredBlock>>>>(
+          kj::mv(outcome.fulfiller));
+  const storage::LeaseId lease = next_lease_++;
+  storage::AcquireOptions options;
+  options.remote_deadline_ns = deadline_in_ns(warm_load_wait);
+  context_.cache.acquire(*warming_session_, lease, space, keys, options,
+                         [fulfiller](std::vector<storage::AcquiredBlock> blocks) {
+                           (*fulfiller)->fulfill(std::move(blocks));
+                         });
+  context_.deadlines.look();
+  return outcome.promise.then(
+      [this, call, lease](std::vector<storage::AcquiredBlock> blocks) mutable {
+        context_.cache.release(*warming_session_, lease);
+        std::vector<std::uint8_t> tiers;
+        for (const storage::AcquiredBlock& block : blocks)
+          tiers.push_back(static_cast<std::uint8_t>(block.from));
+        call.getResults().setTiers(pack(std::span<const std::uint8_t>(tiers)));
+      });
+}
+
+kj::Promise<void> OperatorServer::kick(KickContext call) {
+  const std::uint64_t id = call.getParams().getSessionId();
+  require_session(id);
+  const Status status = context_.sessions.kick(id);
+  if (!status.ok()) return refusal(status);
   return kj::READY_NOW;
 }
 

@@ -8,10 +8,12 @@
 
 namespace terrace::daemon {
 
-Session::Session(storage::TieredCache& cache, std::string client_name, std::size_t max_leases)
+Session::Session(storage::TieredCache& cache, std::string client_name,
+                 std::optional<std::string> tenant, std::size_t max_leases)
     : cache_(cache),
       id_(cache.open_session()),
       client_name_(std::move(client_name)),
+      tenant_(std::move(tenant)),
       max_leases_(max_leases) {}
 
 void Session::require_alive() const { KJ_REQUIRE(!ended_, "this session has ended"); }

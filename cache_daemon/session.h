@@ -27,10 +27,13 @@ namespace terrace::daemon {
 // session has ended, every call says so. Deciding thread only.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(storage::TieredCache& cache, std::string client_name, std::size_t max_leases);
+  // `tenant`: whose every space of it is, whatever it asks for; nothing: as it asks.
+  Session(storage::TieredCache& cache, std::string client_name, std::optional<std::string> tenant,
+          std::size_t max_leases);
 
   storage::SessionId id() const { return id_; }
   const std::string& client_name() const { return client_name_; }
+  const std::optional<std::string>& tenant() const { return tenant_; }
   bool ended() const { return ended_; }
   // Whether there is anything that its process could still touch.
   bool holds_anything() const { return !leases_.empty(); }
@@ -74,6 +77,7 @@ class Session : public std::enable_shared_from_this<Session> {
   storage::TieredCache& cache_;
   storage::SessionId id_;
   std::string client_name_;
+  std::optional<std::string> tenant_;
   std::size_t max_leases_;
   bool ended_ = false;
   std::unordered_map<storage::LeaseId, std::size_t> leases_;  // and the blocks each asked for

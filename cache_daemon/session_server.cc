@@ -63,8 +63,9 @@ kj::Promise<void> SessionServer::hostArena(HostArenaContext call) {
 }
 
 kj::Promise<void> SessionServer::openSpace(OpenSpaceContext call) {
-  const auto descriptor = protocol::read_descriptor(call.getParams().getDescriptor());
+  auto descriptor = protocol::read_descriptor(call.getParams().getDescriptor());
   KJ_REQUIRE(descriptor.has_value(), descriptor.error().message().c_str());
+  descriptor->tenant = session_->tenant().value_or(context_.access.shared_name(descriptor->tenant));
   session_->admit_space(descriptor->digest());
   const auto space = context_.cache.open_space(*descriptor);
   KJ_REQUIRE(space.has_value(), space.error().message().c_str());

@@ -12,6 +12,7 @@ SessionTable::SessionTable(storage::TieredCache& cache, std::size_t max_sessions
 
 Result<std::shared_ptr<Session>> SessionTable::open(std::shared_ptr<PeerProcess> peer,
                                                     std::string client_name,
+                                                    std::optional<std::string> tenant,
                                                     std::function<void()> cut) {
   if (entries_.size() >= max_sessions_)
     return error(StatusCode::resource_exhausted,
@@ -20,7 +21,8 @@ Result<std::shared_ptr<Session>> SessionTable::open(std::shared_ptr<PeerProcess>
     return error(StatusCode::resource_exhausted, "the daemon could not watch process " +
                                                      std::to_string(peer->pid()) +
                                                      "; it may be out of descriptors");
-  auto session = std::make_shared<Session>(cache_, std::move(client_name), max_leases_);
+  auto session =
+      std::make_shared<Session>(cache_, std::move(client_name), std::move(tenant), max_leases_);
   const storage::SessionId id = session->id();
   // The watch is dropped, and so fails, with the session's entry.
   watches_.add(peer->when_ended().then([this, id] { end(id, "its process has ended"); },
@@ -55,8 +57,8 @@ void SessionTable::touches_nothing(const PeerProcess& peer,
 std::vector<SessionTable::Listed> SessionTable::list() const {
   std::vector<Listed> list;
   for (const auto& [id, entry] : entries_)
-    list.push_back({id, entry.session->client_name(), entry.peer->pid(), entry.cut != nullptr,
-                    entry.session->leases(), entry.session->blocks()});
+    list.push_back({id, entry.session->client_name(), entry.session->tenant(), entry.peer->pid(),
+                    entry.cut != nullptr, entry.session->leases(), entry.session->blocks()});
   std::ranges::sort(list, {}, &Listed::id);
   return list;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -24,6 +25,7 @@ class SessionTable final : private kj::TaskSet::ErrorHandler {
   // while the connection stands. resource_exhausted at the limit, and for a process that cannot be
   // watched.
   Result<std::shared_ptr<Session>> open(std::shared_ptr<PeerProcess> peer, std::string client_name,
+                                        std::optional<std::string> tenant,
                                         std::function<void()> cut);
 
   // The session's connection is gone. It ends at once if it holds nothing or its process is gone
@@ -39,6 +41,7 @@ class SessionTable final : private kj::TaskSet::ErrorHandler {
   struct Listed {
     storage::SessionId id = 0;
     std::string client_name;
+    std::optional<std::string> tenant;
     pid_t pid = 0;  // 0: of another pid namespace
     bool connected = false;
     std::size_t leases = 0, blocks = 0;

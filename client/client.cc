@@ -1,6 +1,8 @@
 #include "client/client.h"
 
 #include <csignal>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "client/engine.h"
@@ -36,10 +38,7 @@ struct Shared {
 class SpaceHandle final : public Space {
  public:
   SpaceHandle(std::shared_ptr<Shared> shared, const SpaceDescriptor& descriptor)
-      : shared_(std::move(shared)),
-        descriptor_(descriptor),
-        digest_(descriptor.digest()),
-        number_(++shared_->last_space) {
+      : shared_(std::move(shared)), descriptor_(descriptor), number_(++shared_->last_space) {
     shared_->queue.post(
         [number = number_, descriptor](Engine& engine) { engine.open_space(number, descriptor); });
   }
@@ -49,7 +48,16 @@ class SpaceHandle final : public Space {
   }
 
   const SpaceDescriptor& descriptor() const override { return descriptor_; }
-  const BlockKey& digest() const override { return digest_; }
+  BlockKey digest() const override {
+    const std::lock_guard lock(mutex_);
+    if (const std::uint64_t tenancy = shared_->state.tenancy(); tenancy != digest_of_) {
+      SpaceDescriptor named = descriptor_;
+      named.tenant = shared_->state.space_tenant(named.tenant);
+      digest_ = named.digest();
+      digest_of_ = tenancy;
+    }
+    return digest_;
+  }
   LeaseId new_lease() override { return ++shared_->last_lease; }
 
   Result<Match> match(std::span<const BlockKey> keys, std::span<const Token> tokens,
@@ -138,7 +146,10 @@ class SpaceHandle final : public Space {
 
   std::shared_ptr<Shared> shared_;
   const SpaceDescriptor descriptor_;
-  const BlockKey digest_;
+  mutable std::mutex mutex_;
+  // What digest_ was computed for. The first one, of no daemon's names yet, is computed as well.
+  mutable std::optional<std::uint64_t> digest_of_;
+  mutable BlockKey digest_;
   const SpaceNumber number_;
 };
 

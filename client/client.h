@@ -25,8 +25,14 @@ using Deadline = std::chrono::steady_clock::time_point;
 
 using terrace::default_socket_path;
 
+// What a client shows of itself.
+struct Identity {
+  std::string token_file;  // whose first line is its token; empty: none
+};
+
 struct ClientOptions {
   std::string socket_path;  // empty: default_socket_path()
+  Identity identity;
   std::string client_name;  // shows in the daemon's log
   // Called on the connection's thread when the daemon comes (empty text) or goes, with the reason:
   // once when the first attempt fails, when a connection is lost, and when the daemon stops
@@ -88,7 +94,10 @@ class Space {
   virtual ~Space() = default;
 
   virtual const SpaceDescriptor& descriptor() const = 0;
-  virtual const BlockKey& digest() const = 0;
+  // The root of the space's keys: of the descriptor with the tenant that this client's login has,
+  // as soon as the daemon has said so. It stays the same for as long as the daemon's rules do; keys
+  // of another digest match nothing.
+  virtual BlockKey digest() const = 0;
 
   virtual LeaseId new_lease() = 0;
 

@@ -29,6 +29,20 @@ Status ConnectionState::outcome() const {
           why_};
 }
 
+std::string ConnectionState::space_tenant(const std::string& tenant) const {
+  const std::lock_guard lock(mutex_);
+  if (!tenant_names_.own.empty()) return tenant_names_.own;
+  const auto found = tenant_names_.sharing.find(tenant);
+  return found == tenant_names_.sharing.end() ? tenant : found->second;
+}
+
+void ConnectionState::set_tenant_names(TenantNames names) {
+  const std::lock_guard lock(mutex_);
+  if (names == tenant_names_) return;
+  tenant_names_ = std::move(names);
+  ++tenancy_;
+}
+
 void ConnectionState::set_connected(std::chrono::milliseconds request_budget) {
   budget_ = request_budget;
   {

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -11,6 +13,14 @@
 #include "core/status.h"
 
 namespace terrace::client {
+
+// How a login has the daemon name the tenants of spaces.
+struct TenantNames {
+  std::string own;                             // of all spaces; "": as they ask
+  std::map<std::string, std::string> sharing;  // of tenants that share with others
+
+  bool operator==(const TenantNames&) const = default;
+};
 
 class ConnectionState {
  public:
@@ -21,8 +31,13 @@ class ConnectionState {
   // As Client::wait_first_attempt. Any thread.
   Status wait_first_attempt(Deadline deadline);
   std::chrono::milliseconds request_budget() const { return budget_.load(); }
+  // The tenant of a space that asks for `tenant`, and a number that changes with the answers to
+  // this.
+  std::string space_tenant(const std::string& tenant) const;
+  std::uint64_t tenancy() const { return tenancy_.load(std::memory_order_acquire); }
 
   // The connection's thread:
+  void set_tenant_names(TenantNames names);
   void set_connected(std::chrono::milliseconds request_budget);
   // The connection stands, but nobody answers; or somebody does again.
   void set_stalled(bool stalled);
@@ -36,9 +51,11 @@ class ConnectionState {
 
   std::atomic<std::chrono::milliseconds> budget_{std::chrono::milliseconds(200)};
   std::atomic<bool> usable_{false};
+  std::atomic<std::uint64_t> tenancy_{0};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Phase phase_ = Phase::connecting;
+  TenantNames tenant_names_;
   std::string why_ = "not connected to terraced yet";
 };
 

@@ -62,11 +62,9 @@ kj::Promise<void> Engine::look_after_forever() {
 }
 
 void Engine::connect() {
-  const std::string path =
-      options_.socket_path.empty() ? default_socket_path() : options_.socket_path;
   std::shared_ptr<const SessionArena> earlier;
   if (!old_sessions_.empty()) earlier = old_sessions_.back().arena.lock();
-  tasks_.add(kj::evalNow([&] { return Link::open(io_, path, options_.client_name, earlier); })
+  tasks_.add(kj::evalNow([&] { return Link::open(io_, options_, earlier); })
                  .then([this](kj::Own<Link> link) { connected(kj::mv(link)); },
                        [this](kj::Exception&& e) { disconnected(e.getDescription().cStr()); }));
 }
@@ -79,6 +77,7 @@ void Engine::connected(kj::Own<Link> link) {
                 [&](const OldSession& old) { return old.boot_id != link_->arena()->boot_id; });
   for (auto& [number, space] : spaces_) space->connect(*link_);
   tasks_.add(link_->when_lost().then([this] { disconnected("terraced closed the connection"); }));
+  state_.set_tenant_names(link_->tenant_names());
   state_.set_connected(link_->request_budget());
   tell(true, "");
 }

@@ -10,12 +10,16 @@
 #include <cstring>
 
 #include "client/limits.h"
+#include "core/default_paths.h"
+#include "core/secret_file.h"
 
 namespace terrace::client {
 namespace {
 
 // Of a message from the daemon: an arena and the claim on it.
 constexpr unsigned max_fds_per_message = 2;
+
+using OpenedSession = capnp::Response<protocol::Worker::OpenSessionResults>;
 
 kj::Exception failure(const std::string& what) {
   return kj::Exception(kj::Exception::Type::DISCONNECTED, __FILE__, __LINE__,
@@ -62,13 +66,26 @@ Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext&
                                                                  Provider::ALREADY_NONBLOCK);
 }
 
-kj::Promise<kj::Own<Link>> Link::open(kj::AsyncIoContext& io, const std::string& socket_path,
-                                      const std::string& client_name,
+Result<LoginRequest> login_request(protocol::Daemon::Client& daemon, const Identity& identity,
+                                   const std::string& client_name) {
+  auto request = daemon.loginRequest();
+  request.setProtocolVersion(protocol::PROTOCOL_VERSION);
+  request.setClientName(client_name);
+  if (!identity.token_file.empty()) {
+    const auto token = read_secret_file(identity.token_file);
+    if (!token) return error(token.error());
+    request.setToken(*token);
+  }
+  return request;
+}
+
+kj::Promise<kj::Own<Link>> Link::open(kj::AsyncIoContext& io, const ClientOptions& options,
                                       std::shared_ptr<const SessionArena> earlier) {
-  auto stream = connect_to_socket(io, socket_path);
+  auto stream = connect_to_socket(
+      io, options.socket_path.empty() ? default_socket_path() : options.socket_path);
   if (!stream) return failure(stream.error().message());
   auto link = kj::heap<Link>(io, kj::mv(*stream));
-  auto done = link->shake_hands(client_name, std::move(earlier));
+  auto done = link->shake_hands(options, std::move(earlier));
   auto late = link->timer_.afterDelay(handshake_limit.count() * kj::SECONDS)
                   .then([]() -> kj::Promise<void> {
                     return failure("terraced accepted the connection but does not answer");
@@ -85,62 +102,73 @@ Link::Link(kj::AsyncIoContext& io, kj::Own<kj::AsyncCapabilityStream> stream)
       daemon_(rpc_.bootstrap().castAs<protocol::Daemon>()),
       tasks_(*this) {}
 
-kj::Promise<void> Link::shake_hands(const std::string& client_name,
+kj::Promise<void> Link::shake_hands(const ClientOptions& options,
                                     std::shared_ptr<const SessionArena> earlier) {
-  auto request = daemon_.openSessionRequest();
-  request.setClientName(client_name);
-  return request.send().then([this, earlier](auto&& opened) -> kj::Promise<void> {
-    const auto info = opened.getInfo();
-    if (info.getProtocolVersion() != protocol::PROTOCOL_VERSION)
-      return failure("terraced " + std::string(info.getVersion().cStr()) +
-                     " speaks another version of the protocol");
-    session_ = opened.getSession();
-    request_budget_ =
-        std::min(std::chrono::milliseconds(info.getRequestBudgetMs()), max_request_budget);
-    auto arena = std::make_shared<SessionArena>();
-    arena->boot_id = info.getBootId().cStr();
-    arena->session_id = opened.getSessionId();
-    if (earlier && earlier->boot_id == arena->boot_id) {
-      arena->mapping = earlier->mapping;
-      arena->claim = earlier->claim;
-      attach(std::move(arena));
-      return kj::READY_NOW;
-    }
-    return session_.deviceArenaRequest().send().then([this,
-                                                      arena](auto&& answer) -> kj::Promise<void> {
-      // A worker that computes on a GPU imports it here.
-      if (answer.getMemory() != protocol::MemoryKind::HOST)
-        return failure(
-            "terraced's device arena is the memory of a GPU; this program needs one in "
-            "the machine's memory");
-      auto capability = answer.getArena();
-      auto claim = answer.getClaim();
-      const std::uint64_t bytes = answer.getBytes();
-      auto descriptor = capability.getFd();
-      auto claim_descriptor = claim.getFd();
-      // A descriptor closes with its capability: the continuation owns it (attach() would end it
-      // before the continuation runs).
-      return descriptor
-          .then([arena, bytes, capability = kj::mv(capability),
-                 claim_descriptor = kj::mv(claim_descriptor)](
-                    kj::Maybe<int> fd) mutable -> kj::Promise<kj::Maybe<int>> {
-            auto mapping =
-                SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
-            if (!mapping) return failure(mapping.error().message());
-            arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
-            return kj::mv(claim_descriptor);
+  auto request = login_request(daemon_, options.identity, options.client_name);
+  if (!request) return failure(request.error().message());
+  return request->send()
+      .then(
+          [this](auto&& login) -> kj::Promise<OpenedSession> {
+            const auto info = login.getInfo();
+            boot_id_ = info.getBootId().cStr();
+            request_budget_ =
+                std::min(std::chrono::milliseconds(info.getRequestBudgetMs()), max_request_budget);
+            tenant_names_.own = login.getTenant().cStr();
+            for (const auto one : login.getSharing())
+              tenant_names_.sharing[one.getTenant().cStr()] = one.getSharedName().cStr();
+            return login.getWorker().openSessionRequest().send();
+          },
+          [](kj::Exception&& e) -> kj::Promise<OpenedSession> {
+            if (e.getType() == kj::Exception::Type::UNIMPLEMENTED) return failure(older_daemon);
+            return kj::mv(e);
           })
-          .then([this, arena, claim = kj::mv(claim)](kj::Maybe<int> fd) mutable {
-            KJ_IF_MAYBE (number, fd) {
-              arena->claim = std::make_shared<const UniqueFd>(::fcntl(*number, F_DUPFD_CLOEXEC, 0));
-            }
-            // Nobody uses the arena before its head is there: a request in between would share the
-            // cores with what touches the pages and fault beside it, and is answered sooner without
-            // the cache. Gigabytes are not waited for.
-            return populate_head(arena->mapping, 0).then([this, arena] { attach(arena); });
-          });
-    });
-  });
+      .then([this, earlier](auto&& opened) -> kj::Promise<void> {
+        session_ = opened.getSession();
+        auto arena = std::make_shared<SessionArena>();
+        arena->boot_id = boot_id_;
+        arena->session_id = opened.getSessionId();
+        if (earlier && earlier->boot_id == arena->boot_id) {
+          arena->mapping = earlier->mapping;
+          arena->claim = earlier->claim;
+          attach(std::move(arena));
+          return kj::READY_NOW;
+        }
+        return session_.deviceArenaRequest().send().then(
+            [this, arena](auto&& answer) -> kj::Promise<void> {
+              // A worker that computes on a GPU imports it here.
+              if (answer.getMemory() != protocol::MemoryKind::HOST)
+                return failure(
+                    "terraced's device arena is the memory of a GPU; this program needs one in "
+                    "the machine's memory");
+              auto capability = answer.getArena();
+              auto claim = answer.getClaim();
+              const std::uint64_t bytes = answer.getBytes();
+              auto descriptor = capability.getFd();
+              auto claim_descriptor = claim.getFd();
+              // A descriptor closes with its capability: the continuation owns it (attach() would
+              // end it before the continuation runs).
+              return descriptor
+                  .then([arena, bytes, capability = kj::mv(capability),
+                         claim_descriptor = kj::mv(claim_descriptor)](
+                            kj::Maybe<int> fd) mutable -> kj::Promise<kj::Maybe<int>> {
+                    auto mapping = SharedMapping::map(fd.orDefault(-1), bytes,
+                                                      SharedMapping::Access::read_write);
+                    if (!mapping) return failure(mapping.error().message());
+                    arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
+                    return kj::mv(claim_descriptor);
+                  })
+                  .then([this, arena, claim = kj::mv(claim)](kj::Maybe<int> fd) mutable {
+                    KJ_IF_MAYBE (number, fd) {
+                      arena->claim =
+                          std::make_shared<const UniqueFd>(::fcntl(*number, F_DUPFD_CLOEXEC, 0));
+                    }
+                    // Nobody uses the arena before its head is there: a request in between would
+                    // share the cores with what touches the pages and fault beside it, and is
+                    // answered sooner without the cache. Gigabytes are not waited for.
+                    return populate_head(arena->mapping, 0).then([this, arena] { attach(arena); });
+                  });
+            });
+      });
 }
 
 kj::Promise<void> Link::populate_head(std::shared_ptr<const SharedMapping> mapping,

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "client/client.h"
+#include "client/connection_state.h"
 #include "client/session_arena.h"
 #include "core/background_population.h"
 #include "core/status.h"
@@ -23,14 +25,22 @@ Status to_status(const kj::Exception& exception);
 Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext& io,
                                                              const std::string& path);
 
+using LoginRequest = capnp::Request<protocol::Daemon::LoginParams, protocol::Daemon::LoginResults>;
+// With the token that `identity` names, or what reading its file failed with.
+Result<LoginRequest> login_request(protocol::Daemon::Client& daemon, const Identity& identity,
+                                   const std::string& client_name);
+
+// What to say where login is not known.
+constexpr const char* older_daemon =
+    "terraced is older than this program and speaks another version of the protocol";
+
 class Link final : private kj::TaskSet::ErrorHandler {
  public:
   // Connects, opens a session, maps the arena and populates its head; the rest follows in the
   // background. `earlier`, if there is one, is the arena of the session before: its mapping is
   // taken over where the daemon is still the same. Fails with a kj::Exception whose description is
   // for people.
-  static kj::Promise<kj::Own<Link>> open(kj::AsyncIoContext& io, const std::string& socket_path,
-                                         const std::string& client_name,
+  static kj::Promise<kj::Own<Link>> open(kj::AsyncIoContext& io, const ClientOptions& options,
                                          std::shared_ptr<const SessionArena> earlier);
 
   Link(kj::AsyncIoContext& io, kj::Own<kj::AsyncCapabilityStream> stream);
@@ -44,13 +54,14 @@ class Link final : private kj::TaskSet::ErrorHandler {
   protocol::Session::Client& session() { return session_; }
   const std::shared_ptr<const SessionArena>& arena() const { return arena_; }
   std::chrono::milliseconds request_budget() const { return request_budget_; }
+  const TenantNames& tenant_names() const { return tenant_names_; }
   kj::Timer& timer() { return timer_; }
 
   // Runs a promise to its end, or drops it with the link.
   void add(kj::Promise<void> task) { tasks_.add(kj::mv(task)); }
 
  private:
-  kj::Promise<void> shake_hands(const std::string& client_name,
+  kj::Promise<void> shake_hands(const ClientOptions& options,
                                 std::shared_ptr<const SessionArena> earlier);
   kj::Promise<void> populate_head(std::shared_ptr<const SharedMapping> mapping, std::size_t offset);
   // Takes the arena into use, and populates the rest of it in the background.
@@ -65,6 +76,8 @@ class Link final : private kj::TaskSet::ErrorHandler {
   std::shared_ptr<const SessionArena> arena_;
   std::optional<BackgroundPopulation> population_;  // of the arena's mapping
   std::chrono::milliseconds request_budget_{};
+  std::string boot_id_;
+  TenantNames tenant_names_;
   kj::TaskSet tasks_;
 };
 

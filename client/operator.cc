@@ -62,15 +62,20 @@ Result<PinListing> read_pin(protocol::PinInfo::Reader from) {
 class OperatorClient::Impl {
  public:
   Impl(kj::AsyncIoContext io, kj::Own<kj::AsyncCapabilityStream> stream)
-      : io_(kj::mv(io)),
-        stream_(kj::mv(stream)),
-        rpc_(*stream_),
-        operator_(rpc_.bootstrap()
-                      .castAs<protocol::Daemon>()
-                      .openOperatorRequest()
-                      .send()
-                      .getOperator()) {}
+      : io_(kj::mv(io)), stream_(kj::mv(stream)), rpc_(*stream_) {}
 
+  // Without waiting for the answer: calls travel right behind.
+  Status log_in(const Identity& identity) {
+    auto daemon = rpc_.bootstrap().castAs<protocol::Daemon>();
+    auto request = login_request(daemon, identity, "terrace");
+    if (!request) return request.error();
+    auto login = request->send();
+    viewer_ = login.getViewer();
+    operator_ = login.getOperator();
+    return {};
+  }
+
+  protocol::Viewer::Client& viewer() { return viewer_; }
   protocol::Operator::Client& capability() { return operator_; }
 
   // Waits for an answer and reads it with `read`.
@@ -91,6 +96,8 @@ class OperatorClient::Impl {
       return read(in_time.wait(io_.waitScope));
     } catch (const kj::Exception& exception) {
       if (late) return error(StatusCode::deadline_exceeded, "terraced did not answer in time");
+      if (exception.getType() == kj::Exception::Type::UNIMPLEMENTED)
+        return error(StatusCode::unimplemented, older_daemon);
       return error(to_status(exception));
     }
   }
@@ -99,31 +106,34 @@ class OperatorClient::Impl {
   kj::AsyncIoContext io_;
   kj::Own<kj::AsyncCapabilityStream> stream_;
   capnp::TwoPartyClient rpc_;
-  protocol::Operator::Client operator_;
+  protocol::Viewer::Client viewer_ = nullptr;
+  protocol::Operator::Client operator_ = nullptr;
 };
 
 OperatorClient::OperatorClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 OperatorClient::~OperatorClient() = default;
 
-Result<std::unique_ptr<OperatorClient>> OperatorClient::connect(const std::string& socket_path) {
+Result<std::unique_ptr<OperatorClient>> OperatorClient::connect(const std::string& socket_path,
+                                                                const Identity& identity) {
   try {
     auto io = kj::setupAsyncIo();
     auto stream = connect_to_socket(io, socket_path.empty() ? default_socket_path() : socket_path);
     if (!stream) return error(stream.error());
-    return std::unique_ptr<OperatorClient>(
-        new OperatorClient(std::make_unique<Impl>(kj::mv(io), kj::mv(*stream))));
+    auto impl = std::make_unique<Impl>(kj::mv(io), kj::mv(*stream));
+    if (Status status = impl->log_in(identity); !status.ok()) return error(std::move(status));
+    return std::unique_ptr<OperatorClient>(new OperatorClient(std::move(impl)));
   } catch (const kj::Exception& exception) {
     return error(to_status(exception));
   }
 }
 
 Result<std::string> OperatorClient::stats_json(Deadline deadline) {
-  return impl_->wait<std::string>(impl_->capability().statsRequest().send(), deadline, read_json);
+  return impl_->wait<std::string>(impl_->viewer().statsRequest().send(), deadline, read_json);
 }
 
 Result<ListingPage> OperatorClient::list_blocks(const std::optional<BlockKey>& from,
                                                 std::uint32_t limit, Deadline deadline) {
-  auto request = impl_->capability().listBlocksRequest();
+  auto request = impl_->viewer().listBlocksRequest();
   if (from) request.setFrom(protocol::pack(*from));
   request.setLimit(limit);
   return impl_->wait<ListingPage>(request.send(), deadline,
@@ -144,7 +154,7 @@ Result<ListingPage> OperatorClient::list_blocks(const std::optional<BlockKey>& f
 
 Result<std::vector<SpaceDescriptor>> OperatorClient::list_spaces(Deadline deadline) {
   return impl_->wait<std::vector<SpaceDescriptor>>(
-      impl_->capability().listSpacesRequest().send(), deadline,
+      impl_->viewer().listSpacesRequest().send(), deadline,
       [](auto&& answer) -> Result<std::vector<SpaceDescriptor>> {
         std::vector<SpaceDescriptor> spaces;
         for (const auto from_daemon : answer.getSpaces()) {
@@ -175,8 +185,7 @@ Status OperatorClient::unpin(const BlockKey& key, Deadline deadline) {
 }
 
 Result<std::vector<PinListing>> OperatorClient::list_pins(Deadline deadline) {
-  return impl_->wait<std::vector<PinListing>>(impl_->capability().listPinsRequest().send(),
-                                              deadline,
+  return impl_->wait<std::vector<PinListing>>(impl_->viewer().listPinsRequest().send(), deadline,
                                               [](auto&& answer) -> Result<std::vector<PinListing>> {
                                                 std::vector<PinListing> pins;
                                                 for (const auto from_daemon : answer.getPins()) {
@@ -205,14 +214,14 @@ Result<std::uint64_t> OperatorClient::evict(const BlockKey& key, Deadline deadli
 }
 
 Result<std::string> OperatorClient::inspect_json(const BlockKey& key, Deadline deadline) {
-  auto request = impl_->capability().inspectRequest();
+  auto request = impl_->viewer().inspectRequest();
   request.setKey(protocol::pack(key));
   return impl_->wait<std::string>(request.send(), deadline, read_json);
 }
 
 Result<std::string> OperatorClient::explain_json(const BlockKey& space,
                                                  std::span<const Token> tokens, Deadline deadline) {
-  auto request = impl_->capability().explainRequest();
+  auto request = impl_->viewer().explainRequest();
   request.setSpace(protocol::pack(space));
   request.setTokens(protocol::pack(tokens));
   return impl_->wait<std::string>(request.send(), deadline, read_json);
@@ -268,8 +277,7 @@ Result<BlockBytes> OperatorClient::read_block(const BlockKey& key, Deadline dead
 }
 
 Result<std::string> OperatorClient::sessions_json(Deadline deadline) {
-  return impl_->wait<std::string>(impl_->capability().sessionsRequest().send(), deadline,
-                                  read_json);
+  return impl_->wait<std::string>(impl_->viewer().sessionsRequest().send(), deadline, read_json);
 }
 
 Status OperatorClient::kick(std::uint64_t session_id, Deadline deadline) {

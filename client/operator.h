@@ -55,8 +55,10 @@ struct PinListing {
 // if it takes longer, with a message for people. One thread at a time, and the same one throughout.
 class OperatorClient {
  public:
-  // `socket_path` empty: default_socket_path().
-  static Result<std::unique_ptr<OperatorClient>> connect(const std::string& socket_path);
+  // `socket_path` empty: default_socket_path(). What needs a role that this login is not given
+  // fails, and says so.
+  static Result<std::unique_ptr<OperatorClient>> connect(const std::string& socket_path,
+                                                         const Identity& identity = {});
   ~OperatorClient();
 
   // One JSON object; docs/protocol.md lists its fields.

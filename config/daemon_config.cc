@@ -21,6 +21,7 @@ constexpr std::uint64_t min_slab_bytes = 64 * kib;
 constexpr std::uint64_t max_slab_bytes = 1 * gib;
 constexpr std::int64_t max_request_budget_ms = 60'000;
 constexpr std::int64_t max_drain_deadline_s = 3600;
+constexpr std::int64_t max_login_deadline_ms = 600'000;
 constexpr std::int64_t max_slow_ms = 3600 * 1000;
 constexpr std::int64_t max_redis_timeout_ms = 600'000;
 constexpr std::int64_t max_redis_ttl_s = 366ll * 24 * 3600;
@@ -231,6 +232,10 @@ void read_limits(OptionReader& options, DaemonLimits& limits) {
   options.integer("limits.max_leases_per_session", limits.max_leases_per_session, 1u, 1'000'000u);
   options.bytes("limits.max_queued_bytes", limits.max_queued_bytes, 64 * kib, 4 * gib);
   options.bytes("limits.max_message_bytes", limits.max_message_bytes, 64 * kib, 1 * gib);
+  std::int64_t login_deadline_ms = limits.login_deadline.count();
+  options.integer("limits.login_deadline_ms", login_deadline_ms, std::int64_t{1},
+                  max_login_deadline_ms);
+  limits.login_deadline = std::chrono::milliseconds(login_deadline_ms);
 }
 
 void read_http(OptionReader& options, HttpOptions& http) {
@@ -291,7 +296,8 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   DaemonConfig config;
   config.socket_path = default_socket_path();
   config.data_dir = default_data_dir();
-  read_socket_path(options, config.socket_path);
+  read_socket_path(options, "socket", config.socket_path);
+  read_access(options, config.socket_path, config.access);
   options.text("data_dir", config.data_dir);
   if (config.data_dir.empty()) options.problem("data_dir", "found no text, expected a directory");
 

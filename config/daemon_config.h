@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "config/access_options.h"
 #include "config/http_address.h"
 #include "config/setting.h"
 #include "config/source.h"
@@ -122,6 +123,8 @@ struct DaemonLimits {
   std::uint32_t max_leases_per_session = 4096;
   std::uint64_t max_queued_bytes = 64 * mib;   // answers that a session has not read
   std::uint64_t max_message_bytes = 16 * mib;  // one call
+  // From connecting to the end of login.
+  std::chrono::milliseconds login_deadline{10'000};
 };
 
 // For people and their tools: figures, a page. Nothing can be changed through it.
@@ -148,6 +151,7 @@ struct LogOptions {
 struct DaemonConfig {
   std::string socket_path;  // default_socket_path() unless set
   std::string data_dir;     // default_data_dir() unless set
+  AccessOptions access;
   std::chrono::milliseconds request_budget{200};
   std::chrono::seconds drain_deadline{30};
   DeviceOptions device;

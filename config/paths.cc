@@ -4,15 +4,15 @@
 
 namespace terrace::config {
 
-void read_socket_path(OptionReader& options, std::string& socket_path) {
+void read_socket_path(OptionReader& options, std::string_view key, std::string& socket_path) {
   constexpr std::size_t max_path_bytes = sizeof(sockaddr_un::sun_path) - 1;
-  options.text("socket", socket_path);
+  options.text(key, socket_path);
   if (socket_path.empty())
-    options.problem("socket", "found no text, expected the path of a socket");
+    options.problem(key, "found no text, expected the path of a socket");
   else if (socket_path.size() > max_path_bytes)
-    options.problem("socket", "found a path of " + std::to_string(socket_path.size()) +
-                                  " bytes, expected at most " + std::to_string(max_path_bytes) +
-                                  ", which is what a socket address holds");
+    options.problem(key, "found a path of " + std::to_string(socket_path.size()) +
+                             " bytes, expected at most " + std::to_string(max_path_bytes) +
+                             ", which is what a socket address holds");
 }
 
 }  // namespace terrace::config

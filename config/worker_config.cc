@@ -50,7 +50,7 @@ Result<WorkerConfig> load_worker_config(const std::optional<std::filesystem::pat
   WorkerConfig config;
   config.socket_path = default_socket_path();
   options.text("model", config.model);
-  read_socket_path(options, config.socket_path);
+  read_socket_path(options, "socket", config.socket_path);
   options.flag("cache", config.cache);
   options.integer("single_flight_wait_ms", config.single_flight_wait_ms, 0, 60'000);
   options.choice("compute", config.compute,

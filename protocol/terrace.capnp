@@ -1,5 +1,5 @@
-# What terraced and its clients say to each other over a Unix socket. docs/protocol.md tells the
-# story; this file is the contract.
+# What terraced and its clients say to each other. docs/protocol.md tells the story; this file is the
+# contract.
 #
 # Only control goes over the socket. Payload lies in arenas whose descriptors the daemon hands out
 # (Arena), and is named by its offset there.
@@ -20,34 +20,53 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("terrace::protocol");
 
 # Raised when an old client and a new daemon (or the other way round) would misread each other.
-const protocolVersion :UInt32 = 2;
+const protocolVersion :UInt32 = 3;
 
 struct DaemonInfo {
   bootId @0 :Text;
   # New at every start. Arenas, sessions and slots of another boot mean nothing to this one.
   version @1 :Text;
   protocolVersion @2 :UInt32;
+  # Before login there is no more:
   pid @3 :UInt32;
   requestBudgetMs @4 :UInt32;
   # What one inference request may lose to the cache in all.
 }
 
 interface Daemon {
-  # The bootstrap capability.
+  # The bootstrap capability. Nothing of the cache is reachable through it without login.
 
   ping @0 (data :Data, replyBytes :UInt32) -> (data :Data);
   # Gives back the first replyBytes bytes of what it was given: for measurements and to see whether
-  # anybody is there.
+  # anybody is there. After login.
 
   info @1 () -> (info :DaemonInfo);
 
-  openSession @2 (clientName :Text) -> (session :Session, sessionId :UInt64, info :DaemonInfo);
+  openSessionBefore3 @2 ();
+  openOperatorBefore3 @3 ();
+  # What older clients call; refused with a word about versions.
+
+  login @4 (protocolVersion :UInt32, clientName :Text, token :Text)
+      -> (info :DaemonInfo, worker :Worker, viewer :Viewer, operator :Operator,
+          tenant :Text, sharing :List(SharingTenant));
+  # Once a connection. What the client may do is decided by what the kernel or TLS says of it and by
+  # the token (empty: none), against the daemon's rules. A capability that it is not given fails
+  # every call and says which role is missing.
+  # tenant: whatever the client asks for, its spaces are of this one; empty: as it asks. sharing: how
+  # the spaces of tenants who share with others are named; what is not listed keeps its name.
+}
+
+struct SharingTenant {
+  tenant @0 :Text;
+  sharedName @1 :Text;  # the tenant of the spaces' descriptors
+}
+
+interface Worker {
+  openSession @0 () -> (session :Session, sessionId :UInt64);
   # Refused (OVERLOADED) while there is no device tier yet.
   # At most one a connection. The session ends when the process behind the connection (SO_PEERCRED)
   # has ended. A process that only lost its connection can still touch its slots: they are
   # quarantined until it ends or says otherwise (Session.touchesNothing).
-
-  openOperator @3 () -> (operator :Operator);
 }
 
 interface Arena {
@@ -76,7 +95,8 @@ interface Session {
   # Read-only for clients; bytes is 0 and arena null where there is no host tier.
 
   openSpace @2 (descriptor :SpaceDescriptor) -> (space :Space, digest :Data);
-  # The same descriptor gives the same space, to every session.
+  # The same descriptor gives the same space, to every session whose login may name the tenant. Else
+  # the login's tenant takes the place of the descriptor's; the digest is that of the result.
 
   touchesNothing @3 (sessionIds :List(UInt64));
   # This process no longer touches any slot of these earlier sessions of its own: their leases end.
@@ -166,11 +186,12 @@ struct PinInfo {
   whole @6 :Bool;  # all of them are in some tier: what was lost must be computed again
 }
 
-interface Operator {
-  # For people and their tools.
+interface Viewer {
+  # For people and their tools who only look. Whose login has a tenant sees that tenant's spaces, and
+  # nothing of others.
 
   stats @0 () -> (json :Text);
-  # One JSON object; docs/protocol.md lists its fields.
+  # One JSON object; docs/protocol.md lists its fields. Not for logins with a tenant.
 
   listBlocks @1 (from :Data, limit :UInt32) -> (blocks :List(BlockInfo), next :Data);
   # Blocks in the order of their keys, from the key `from` on (empty: from the first), at most
@@ -178,40 +199,44 @@ interface Operator {
 
   listSpaces @2 () -> (spaces :List(SpaceDescriptor));
 
-  pin @3 (key :Data, tier :UInt8, ttlMs :UInt64) -> (pin :PinInfo);
-  # Keeps the prefix that ends in this block, for ttlMs (0: until unpin). Pinning the same key again
-  # changes the pin.
+  listPins @3 () -> (pins :List(PinInfo));
 
-  unpin @4 (key :Data);
-
-  listPins @5 () -> (pins :List(PinInfo));
-
-  dropSpace @6 (digest :Data) -> (blocks :UInt64);
-  # Every block of the space leaves every tier. Answers, with how many they were, when that is
-  # durable. The space is empty and usable then.
-
-  evict @7 (key :Data) -> (blocks :UInt64);
-  # This block and all that follow it leave every tier. Answers, with how many they were, when that is
-  # durable. Refused for what a pin holds.
-
-  inspect @8 (key :Data) -> (json :Text);
+  inspect @4 (key :Data) -> (json :Text);
   # Everything that is known of one block; empty if there is none.
 
-  explain @9 (space :Data, tokens :Data) -> (json :Text);
+  explain @5 (space :Data, tokens :Data) -> (json :Text);
   # What a match of these tokens finds in the space of this digest, block for block, and why not. No
   # use is counted.
 
-  warm @10 (space :Data, keys :Data, tokens :Data) -> (tiers :Data);
+  sessions @6 () -> (json :Text);
+}
+
+interface Operator extends(Viewer) {
+  # For those who also change something.
+
+  pin @0 (key :Data, tier :UInt8, ttlMs :UInt64) -> (pin :PinInfo);
+  # Keeps the prefix that ends in this block, for ttlMs (0: until unpin). Pinning the same key again
+  # changes the pin.
+
+  unpin @1 (key :Data);
+
+  dropSpace @2 (digest :Data) -> (blocks :UInt64);
+  # Every block of the space leaves every tier. Answers, with how many they were, when that is
+  # durable. The space is empty and usable then.
+
+  evict @3 (key :Data) -> (blocks :UInt64);
+  # This block and all that follow it leave every tier. Answers, with how many they were, when that is
+  # durable. Refused for what a pin holds.
+
+  warm @4 (space :Data, keys :Data, tokens :Data) -> (tiers :Data);
   # Brings the leading run of a prefix's keys into the device tier, as an acquire would: a use.
   # Answers when it is there, with the tier that each was in before. tokens are those of all keys, or
   # none: with them Redis is asked for what is not known here.
 
-  sessions @11 () -> (json :Text);
-
-  kick @12 (sessionId :UInt64);
+  kick @5 (sessionId :UInt64);
   # Cuts a session's connection. What it holds stays quarantined until its process has ended.
 
-  readBlock @13 (key :Data, offset :UInt64, bytes :UInt32)
+  readBlock @6 (key :Data, offset :UInt64, bytes :UInt32)
       -> (block :BlockInfo, checksum :UInt64, createdUnixMs :Int64, data :Data);
   # A piece of a block's payload: up to `bytes` from `offset` on, as far as the daemon allows a call.
   # The block is copied as a whole and verified, out of the highest tier of this host where it does;

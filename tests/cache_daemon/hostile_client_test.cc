@@ -56,6 +56,9 @@ class HostileClientTest : public ProtocolFixture {
     capnp::TwoPartyClient client(*pipe.ends[0]);
     auto daemon = client.bootstrap().castAs<protocol::Daemon>();
     std::vector<kj::Promise<void>> calls;
+    auto login = daemon.loginRequest();
+    login.setProtocolVersion(protocol::PROTOCOL_VERSION);
+    calls.push_back(login.send().ignoreResult());
     for (unsigned i = 0; i < pings; ++i) {
       auto request = daemon.pingRequest();
       request.initData(bytes);

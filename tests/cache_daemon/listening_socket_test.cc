@@ -32,7 +32,7 @@ class ListeningSocketTest : public ::testing::Test {
 
 TEST_F(ListeningSocketTest, IsForOwnerAndGroupOnlyAndGoesAway) {
   {
-    const auto socket = ListeningSocket::open(path_);
+    const auto socket = ListeningSocket::open(path_, {});
     ASSERT_TRUE(socket.has_value()) << socket.error().message();
     struct stat info;
     ASSERT_EQ(::stat(path_.c_str(), &info), 0);
@@ -42,14 +42,14 @@ TEST_F(ListeningSocketTest, IsForOwnerAndGroupOnlyAndGoesAway) {
 }
 
 TEST_F(ListeningSocketTest, MakesItsFolder) {
-  const auto socket = ListeningSocket::open(directory_.file("a/b/socket"));
+  const auto socket = ListeningSocket::open(directory_.file("a/b/socket"), {});
   EXPECT_TRUE(socket.has_value()) << socket.error().message();
 }
 
 TEST_F(ListeningSocketTest, OneThatIsListenedOnIsLeftAlone) {
-  const auto first = ListeningSocket::open(path_);
+  const auto first = ListeningSocket::open(path_, {});
   ASSERT_TRUE(first.has_value());
-  const auto second = ListeningSocket::open(path_);
+  const auto second = ListeningSocket::open(path_, {});
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code(), StatusCode::already_exists);
   EXPECT_NE(second.error().message().find("in use"), std::string::npos);
@@ -58,30 +58,30 @@ TEST_F(ListeningSocketTest, OneThatIsListenedOnIsLeftAlone) {
 
 TEST_F(ListeningSocketTest, AStaleOneIsReplaced) {
   leave_stale_socket();
-  const auto socket = ListeningSocket::open(path_);
+  const auto socket = ListeningSocket::open(path_, {});
   EXPECT_TRUE(socket.has_value()) << socket.error().message();
 }
 
 TEST_F(ListeningSocketTest, WhatIsNoSocketIsLeftAlone) {
   std::ofstream(path_) << "precious";
-  const auto socket = ListeningSocket::open(path_);
+  const auto socket = ListeningSocket::open(path_, {});
   ASSERT_FALSE(socket.has_value());
   EXPECT_EQ(socket.error().code(), StatusCode::already_exists);
   EXPECT_TRUE(std::filesystem::is_regular_file(path_));
 }
 
 TEST_F(ListeningSocketTest, AnothersSocketAtThePathIsNotRemoved) {
-  auto first = ListeningSocket::open(path_);
+  auto first = ListeningSocket::open(path_, {});
   ASSERT_TRUE(first.has_value());
   std::filesystem::remove(path_);
-  const auto second = ListeningSocket::open(path_);
+  const auto second = ListeningSocket::open(path_, {});
   ASSERT_TRUE(second.has_value());
   first->close();
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
 TEST_F(ListeningSocketTest, APathTooLongForAnAddressIsRefused) {
-  const auto socket = ListeningSocket::open(directory_.file(std::string(120, 'x')));
+  const auto socket = ListeningSocket::open(directory_.file(std::string(120, 'x')), {});
   ASSERT_FALSE(socket.has_value());
   EXPECT_EQ(socket.error().code(), StatusCode::invalid_argument);
 }

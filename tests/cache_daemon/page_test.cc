@@ -61,7 +61,7 @@ class PageTest : public ProtocolFixture {
       parent = derive_block_key(parent, tokens);
       keys.push_back(parent);
     }
-    auto pinning = wait(worker_->daemon.openOperatorRequest().send()).getOperator().pinRequest();
+    auto pinning = worker_->operations.pinRequest();
     pinning.setKey(protocol::pack(keys[0]));
     pinning.setTier(protocol::ANY_TIER);
     wait(pinning.send());

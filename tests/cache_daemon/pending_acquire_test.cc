@@ -62,7 +62,7 @@ class PendingAcquireTest : public ::testing::Test {
     ASSERT_TRUE(cache.has_value()) << cache.error().message();
     cache_ = std::move(*cache);
     space_ = cache_->open_space(descriptor()).value();
-    session_ = std::make_shared<Session>(*cache_, "test", 10);
+    session_ = std::make_shared<Session>(*cache_, "test", std::nullopt, 10);
   }
 
   auto acquire(storage::LeaseId lease) {

@@ -35,6 +35,9 @@ class ProtocolFixture : public ::testing::Test {
     kj::Own<kj::AsyncCapabilityStream> stream;
     capnp::TwoPartyClient rpc{*stream, 2};
     protocol::Daemon::Client daemon{rpc.bootstrap().castAs<protocol::Daemon>()};
+    // Of connections that have logged in.
+    protocol::Worker::Client worker = nullptr;
+    protocol::Operator::Client operations = nullptr;
   };
 
   kj::AsyncIoContext io_ = kj::setupAsyncIo();
@@ -61,7 +64,22 @@ class ProtocolFixture : public ::testing::Test {
     })) << daemon_->log();
   }
 
+  static auto login_request(Connection& connection) {
+    auto request = connection.daemon.loginRequest();
+    request.setProtocolVersion(protocol::PROTOCOL_VERSION);
+    request.setClientName("test");
+    return request;
+  }
+
   std::unique_ptr<Connection> connect() {
+    auto connection = connect_without_login();
+    auto login = login_request(*connection).send();
+    connection->worker = login.getWorker();
+    connection->operations = login.getOperator();
+    return connection;
+  }
+
+  std::unique_ptr<Connection> connect_without_login() {
     auto stream = client::connect_to_socket(io_, daemon_->socket_path());
     EXPECT_TRUE(stream.has_value()) << stream.error().message();
     return std::unique_ptr<Connection>(new Connection{kj::mv(*stream)});
@@ -88,7 +106,7 @@ class ProtocolFixture : public ::testing::Test {
   }
 
   protocol::Session::Client open_session(Connection& connection) {
-    return wait(connection.daemon.openSessionRequest().send()).getSession();
+    return wait(connection.worker.openSessionRequest().send()).getSession();
   }
 
   // `number` makes it a space of its own.
@@ -116,8 +134,7 @@ class ProtocolFixture : public ::testing::Test {
   }
 
   nlohmann::json stats(Connection& connection) {
-    auto answer =
-        wait(connection.daemon.openOperatorRequest().send().getOperator().statsRequest().send());
+    auto answer = wait(connection.operations.statsRequest().send());
     return nlohmann::json::parse(std::string(answer.getJson().cStr()));
   }
 };

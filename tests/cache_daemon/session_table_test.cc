@@ -43,7 +43,8 @@ class SessionTableTest : public ::testing::Test {
   }
 
   auto open_for(pid_t pid) {
-    return table_->open(std::make_shared<PeerProcess>(io_.unixEventPort, pid), "test", [] {});
+    return table_->open(std::make_shared<PeerProcess>(io_.unixEventPort, pid), "test", std::nullopt,
+                        [] {});
   }
 
   kj::AsyncIoContext io_ = kj::setupAsyncIo();

@@ -71,7 +71,7 @@ TEST_F(SessionTest, AConnectionHasOneSession) {
   start_daemon();
   const auto connection = connect();
   open_session(*connection);
-  EXPECT_TRUE(fails(connection->daemon.openSessionRequest().send()));
+  EXPECT_TRUE(fails(connection->worker.openSessionRequest().send()));
   EXPECT_EQ(stats(*connection).at("sessions"), 1);
 }
 
@@ -106,7 +106,7 @@ TEST_F(SessionTest, LimitsRefuseACallAndNothingElse) {
   reserve(space, 3, 1);
 
   const auto other = connect();
-  EXPECT_TRUE(fails(other->daemon.openSessionRequest().send()));
+  EXPECT_TRUE(fails(other->worker.openSessionRequest().send()));
   EXPECT_EQ(stats(*other).at("reserved_slots"), 2);
 }
 
@@ -125,7 +125,7 @@ TEST_F(SessionTest, ASessionOpensSoManySpacesAndNoMore) {
 TEST_F(SessionTest, ALostConnectionQuarantinesUntilTheProcessDisownsTheSession) {
   start_daemon();
   auto connection = connect();
-  auto opened = wait(connection->daemon.openSessionRequest().send());
+  auto opened = wait(connection->worker.openSessionRequest().send());
   const std::uint64_t id = opened.getSessionId();
   {
     auto session = opened.getSession();
@@ -172,7 +172,7 @@ TEST_F(SessionTest, TheSessionOfAnotherProcessCannotBeDisowned) {
       {std::string(TERRACE_BIN_DIR) + "/lease_holder", daemon_->socket_path()});
   const auto connection = connect();
   ASSERT_TRUE(stats_become(*connection, "reserved_slots", 5)) << holder.errors();
-  auto opened = wait(connection->daemon.openSessionRequest().send());
+  auto opened = wait(connection->worker.openSessionRequest().send());
   auto session = opened.getSession();
   auto disown = session.touchesNothingRequest();
   // Every session that there may be but this one.

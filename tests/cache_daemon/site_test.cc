@@ -23,6 +23,7 @@ class SiteTest : public ::testing::Test {
     deadlines_.emplace(io_.provider->getTimer(), *cache_, clock_);
     context_.emplace(Context{.config = config_,
                              .cache = *cache_,
+                             .access = access_,
                              .sessions = *sessions_,
                              .deadlines = *deadlines_,
                              .device = *device_,
@@ -42,6 +43,7 @@ class SiteTest : public ::testing::Test {
   config::DaemonConfig config_;
   std::unique_ptr<storage::TieredCache> cache_;
   std::optional<DeviceTier> device_;
+  AccessPolicy access_ = *AccessPolicy::load({});
   std::optional<SessionTable> sessions_;
   std::optional<DeadlineTimer> deadlines_;
   std::optional<Context> context_;

@@ -15,7 +15,9 @@ int main(int argc, char** argv) {
   using namespace terrace;
   if (argc < 2) return 2;
   auto io = kj::setupAsyncIo();
-  auto link = client::Link::open(io, argv[1], "lease_holder", nullptr).wait(io.waitScope);
+  auto link =
+      client::Link::open(io, {.socket_path = argv[1], .client_name = "lease_holder"}, nullptr)
+          .wait(io.waitScope);
   SpaceDescriptor descriptor;
   descriptor.numerics_id = "test";
   descriptor.kv_dtype = "bf16";

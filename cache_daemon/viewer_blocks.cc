@@ -1,4 +1,4 @@
-// What operators ask of single blocks and prefixes.
+// What is asked of single blocks, prefixes and sessions.
 #include <kj/debug.h>
 
 #include <memory>
@@ -6,7 +6,7 @@
 
 #include "cache_daemon/limits.h"
 #include "cache_daemon/operator_answers.h"
-#include "cache_daemon/operator_server.h"
+#include "cache_daemon/viewer_server.h"
 #include "core/bytes.h"
 #include "core/clock.h"
 #include "protocol/packed.h"
@@ -59,11 +59,6 @@ std::string redis_says(const storage::RemoteUsage& usage, bool asked, bool late)
   return asked ? "; nor does Redis have it" : "; Redis is not asked";
 }
 
-// On the cache's clock.
-std::int64_t deadline_in_ns(std::chrono::nanoseconds wait) {
-  return SystemClock().monotonic_ns() + wait.count();
-}
-
 // Why a block is where it is, or is not.
 std::string reason(const storage::MatchResult& found, std::size_t i, std::uint32_t block_tokens,
                    const std::string& redis) {
@@ -81,29 +76,9 @@ std::string reason(const storage::MatchResult& found, std::size_t i, std::uint32
 
 }  // namespace
 
-OperatorServer::~OperatorServer() noexcept(false) {
-  if (warming_session_) context_.cache.end_session(*warming_session_);
-}
-
-kj::Promise<void> OperatorServer::evict(EvictContext call) {
-  auto outcome = kj::newPromiseAndFulfiller<std::uint64_t>();
-  // A function must be copyable.
-  auto fulfiller =
-      std::make_shared<kj::Own<kj::PromiseFulfiller<std::uint64_t>>>(kj::mv(outcome.fulfiller));
-  context_.cache.evict_prefix(read_key(call.getParams().getKey()),
-                              [fulfiller](const Result<std::uint64_t>& blocks) {
-                                if (blocks)
-                                  (*fulfiller)->fulfill(std::uint64_t{*blocks});
-                                else
-                                  (*fulfiller)->reject(refusal(blocks.error()));
-                              });
-  return outcome.promise.then(
-      [call](std::uint64_t blocks) mutable { call.getResults().setBlocks(blocks); });
-}
-
-kj::Promise<void> OperatorServer::inspect(InspectContext call) {
+kj::Promise<void> ViewerServer::inspect(InspectContext call) {
   const auto details = context_.cache.inspect(read_key(call.getParams().getKey()));
-  if (!details) return kj::READY_NOW;
+  if (!details || !may_see_space(details->block.space)) return kj::READY_NOW;
   const storage::BlockInfo& block = details->block;
   ordered_json json = {
       {"key", block.key.hex()},
@@ -128,20 +103,19 @@ kj::Promise<void> OperatorServer::inspect(InspectContext call) {
   return kj::READY_NOW;
 }
 
-kj::Promise<void> OperatorServer::explain(ExplainContext call) {
+kj::Promise<void> ViewerServer::explain(ExplainContext call) {
   const auto params = call.getParams();
   const BlockKey digest = read_key(params.getSpace());
   const auto tokens = protocol::unpack<Token>(params.getTokens());
   KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
              "too many tokens, or cut short");
-  const auto space = context_.cache.find_space(digest);
-  if (!space) return refusal({StatusCode::not_found, "there is no space " + digest.hex()});
-  Question question{*space, {tokens->begin(), tokens->end()}, {}, 0};
+  const storage::SpaceId space = require_space(digest);
+  Question question{space, {tokens->begin(), tokens->end()}, {}, 0};
   question.keys =
-      derive_block_keys(digest, question.tokens, context_.cache.space(*space)->block_tokens);
+      derive_block_keys(digest, question.tokens, context_.cache.space(space)->block_tokens);
   question.redis_deadline_ns = SystemClock().monotonic_ns() + redis_patience_ns;
   const std::size_t known_blocks =
-      context_.cache.match(*space, question.keys, question.tokens).matched_blocks;
+      context_.cache.match(space, question.keys, question.tokens).matched_blocks;
   auto shared = std::make_shared<const Question>(std::move(question));
   return ask_redis(shared, known_blocks).then([this, call, shared](bool asked) mutable {
     const storage::MatchResult found =
@@ -151,8 +125,8 @@ kj::Promise<void> OperatorServer::explain(ExplainContext call) {
 }
 
 // As a match does it: what is missing here is asked of Redis, some keys at a time.
-kj::Promise<bool> OperatorServer::ask_redis(std::shared_ptr<const Question> question,
-                                            std::size_t known_blocks) {
+kj::Promise<bool> ViewerServer::ask_redis(std::shared_ptr<const Question> question,
+                                          std::size_t known_blocks) {
   auto answered = kj::newPromiseAndFulfiller<void>();
   auto fulfiller =
       std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(answered.fulfiller));
@@ -173,8 +147,8 @@ kj::Promise<bool> OperatorServer::ask_redis(std::shared_ptr<const Question> ques
   });
 }
 
-ordered_json OperatorServer::explanation(const Question& question,
-                                         const storage::MatchResult& found, bool asked) const {
+ordered_json ViewerServer::explanation(const Question& question, const storage::MatchResult& found,
+                                       bool asked) const {
   const SpaceDescriptor& space = *context_.cache.space(question.space);
   const auto remote = context_.cache.stats().remote;
   const bool late = SystemClock().monotonic_ns() >= question.redis_deadline_ns;
@@ -196,76 +170,28 @@ ordered_json OperatorServer::explanation(const Question& question,
           {"blocks", std::move(blocks)}};
 }
 
-kj::Promise<void> OperatorServer::warm(WarmContext call) {
-  const auto params = call.getParams();
-  const BlockKey digest = read_key(params.getSpace());
-  const auto keys = protocol::unpack<BlockKey>(params.getKeys());
-  KJ_REQUIRE(keys.has_value() && keys->size() <= context_.config.limits.max_keys_per_call,
-             "too many keys, or cut short");
-  const auto tokens = protocol::unpack<Token>(params.getTokens());
-  KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
-             "too many tokens, or cut short");
-  const auto space = context_.cache.find_space(digest);
-  if (!space) return refusal({StatusCode::not_found, "there is no space " + digest.hex()});
-  if (warms_ >= max_warms_at_once)
-    return refusal({StatusCode::resource_exhausted, "too many prefixes are being warmed already"});
-  if (!warming_session_) warming_session_ = context_.cache.open_session();
-  ++warms_;
-  auto question = std::make_shared<const Question>(Question{*space,
-                                                            {tokens->begin(), tokens->end()},
-                                                            {keys->begin(), keys->end()},
-                                                            deadline_in_ns(warm_lookup_wait)});
-  kj::Promise<bool> asked = false;
-  if (!tokens->empty())
-    asked = ask_redis(question, context_.cache.match(*space, *keys, *tokens).matched_blocks);
-  return asked
-      .then([this, call, question](bool) mutable {
-        return load_warm(call, question->space, question->keys);
-      })
-      .attach(kj::defer([this] { --warms_; }));
-}
-
-kj::Promise<void> OperatorServer::load_warm(WarmContext call, storage::SpaceId space,
-                                            std::span<const BlockKey> keys) {
-  auto outcome = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
-  auto fulfiller =
-      std::make_shared<kj::Own<kj::PromiseFulfiller<std::vector<storage::AcquiredBlock>>>>(
-          kj::mv(outcome.fulfiller));
-  const storage::LeaseId lease = next_lease_++;
-  storage::AcquireOptions options;
-  options.remote_deadline_ns = deadline_in_ns(warm_load_wait);
-  context_.cache.acquire(*warming_session_, lease, space, keys, options,
-                         [fulfiller](std::vector<storage::AcquiredBlock> blocks) {
-                           (*fulfiller)->fulfill(std::move(blocks));
-                         });
-  context_.deadlines.look();
-  return outcome.promise.then(
-      [this, call, lease](std::vector<storage::AcquiredBlock> blocks) mutable {
-        context_.cache.release(*warming_session_, lease);
-        std::vector<std::uint8_t> tiers;
-        for (const storage::AcquiredBlock& block : blocks)
-          tiers.push_back(static_cast<std::uint8_t>(block.from));
-        call.getResults().setTiers(pack(std::span<const std::uint8_t>(tiers)));
-      });
-}
-
-kj::Promise<void> OperatorServer::sessions(SessionsContext call) {
-  ordered_json list = ordered_json::array();
+void ViewerServer::require_session(storage::SessionId id) const {
+  if (!tenant_) return;
   for (const SessionTable::Listed& session : context_.sessions.list())
+    if (session.id == id && session.tenant == tenant_) return;
+  kj::throwFatalException(
+      refusal({StatusCode::not_found, "there is no session " + std::to_string(id)}));
+}
+
+kj::Promise<void> ViewerServer::sessions(SessionsContext call) {
+  ordered_json list = ordered_json::array();
+  for (const SessionTable::Listed& session : context_.sessions.list()) {
+    if (tenant_ && session.tenant != tenant_) continue;
     list.push_back({{"id", session.id},
                     {"client", session.client_name},
                     {"pid", session.pid},
                     {"connected", session.connected},
                     {"leases", session.leases},
                     {"blocks", session.blocks}});
+    if (session.tenant) list.back()["tenant"] = *session.tenant;
+  }
   // A client names itself: what is not UTF-8 in it must not end the daemon.
   call.getResults().setJson(list.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-  return kj::READY_NOW;
-}
-
-kj::Promise<void> OperatorServer::kick(KickContext call) {
-  const Status status = context_.sessions.kick(call.getParams().getSessionId());
-  if (!status.ok()) return refusal(status);
   return kj::READY_NOW;
 }
 

@@ -1,0 +1,71 @@
+// Who may do what: what a connection shows of itself, held against the rules of the configuration.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/access_options.h"
+#include "core/sha256.h"
+#include "core/status.h"
+
+namespace terrace::daemon {
+
+// What the kernel, or TLS, says of whoever is at the other end.
+struct Credentials {
+  std::string socket;        // name of the Unix socket; "" for TCP
+  std::optional<uid_t> uid;  // of the process, on a Unix socket
+  std::vector<gid_t> gids;   // likewise; all of its groups
+  std::string certificate;   // common name of a certificate that was verified; "" for none
+  std::string address;       // for the log
+
+  bool local() const { return !socket.empty(); }
+};
+
+// What a login gives.
+struct Grant {
+  bool worker = false, operate = false, view = false;
+  // Whose spaces it is about, as their descriptors name it; nothing: anybody's.
+  std::optional<std::string> tenant;
+  std::string rules;  // for the log: the names of those that apply
+};
+
+class AccessPolicy {
+ public:
+  // Looks up users and groups and reads the files of tokens. invalid_argument for names that nobody
+  // has and for files that are no secret: readable to all, or with a line that is too short. No
+  // message quotes a token.
+  static Result<AccessPolicy> load(const config::AccessOptions& options);
+
+  // failed_precondition, with a reason for whoever is refused, if no rule applies. A token that is
+  // shown must be that of some rule. Without a token, and a rule that applies, the daemon's user
+  // and root get everything on its Unix sockets, and while there are no rules at all so does
+  // everybody whom a socket's file lets in.
+  Result<Grant> login(const Credentials& credentials, std::string_view token) const;
+
+  // How the spaces of a tenant are named.
+  const std::string& shared_name(const std::string& tenant) const;
+  const std::vector<config::TenantGroup>& tenant_groups() const { return tenant_groups_; }
+
+ private:
+  struct Rule {
+    config::AccessRule options;
+    std::vector<uid_t> uids;
+    std::vector<gid_t> gids;
+    std::optional<Digest> token;  // SHA-256 of it
+  };
+
+  static bool applies(const Rule& rule, const Credentials& credentials);
+
+  std::vector<Rule> rules_;
+  std::vector<config::TenantGroup> tenant_groups_;
+};
+
+// Of a user or a group, by name or number.
+Result<uid_t> find_user(const std::string& name);
+Result<gid_t> find_group(const std::string& name);
+
+}  // namespace terrace::daemon

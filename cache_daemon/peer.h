@@ -1,0 +1,36 @@
+// What is known of the client at the other end of a connection, for all that is served to it.
+#pragma once
+
+#include <kj/async.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cache_daemon/access_policy.h"
+#include "cache_daemon/peer_process.h"
+#include "cache_daemon/session.h"
+
+namespace terrace::daemon {
+
+// Shared by the connection and its capabilities, which may outlive it for a moment.
+struct Peer {
+  Credentials credentials;
+  std::shared_ptr<PeerProcess> process;
+  std::optional<Grant> grant;  // once logged in
+  std::string client_name;     // likewise; fit for a log line
+  std::size_t failed_logins = 0;
+  bool logging_in = false;           // a login waits for its answer
+  std::shared_ptr<Session> session;  // once opened
+  // Ends the connection.
+  kj::PromiseFulfillerPair<void> cut = kj::newPromiseAndFulfiller<void>();
+
+  // For log lines.
+  std::string name() const;
+};
+
+// Who connected to the Unix socket called `socket`, as the kernel says.
+Credentials local_credentials(int fd, std::string socket);
+
+}  // namespace terrace::daemon

@@ -1,0 +1,60 @@
+// What people and their tools look at: figures and listings.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache_daemon/context.h"
+
+namespace terrace::daemon {
+
+class ViewerServer : public virtual protocol::Viewer::Server {
+ public:
+  // `tenant`: whose spaces are seen, and nothing of others; nothing: all.
+  ViewerServer(Context& context, std::optional<std::string> tenant)
+      : context_(context), tenant_(std::move(tenant)) {}
+
+  kj::Promise<void> stats(StatsContext call) override;
+  kj::Promise<void> listBlocks(ListBlocksContext call) override;
+  kj::Promise<void> listSpaces(ListSpacesContext call) override;
+  kj::Promise<void> listPins(ListPinsContext call) override;
+  kj::Promise<void> inspect(InspectContext call) override;
+  kj::Promise<void> explain(ExplainContext call) override;
+  kj::Promise<void> sessions(SessionsContext call) override;
+
+ protected:
+  bool may_see_space(const BlockKey& digest) const;
+  // Also of a block that is not there: an answer must not tell the one from the other.
+  bool may_see_block(const BlockKey& key) const;
+  // The space of this digest. Throws as if there were none if it must not be seen.
+  storage::SpaceId require_space(const BlockKey& digest) const;
+
+  // Throws as if there were no such session if it must not be seen.
+  void require_session(storage::SessionId id) const;
+
+  // What explain() or warm() was asked, and until when it waits for Redis.
+  struct Question {
+    storage::SpaceId space = 0;
+    std::vector<Token> tokens;
+    std::vector<BlockKey> keys;
+    std::int64_t redis_deadline_ns = 0;
+  };
+  // Whether anybody was asked. `known_blocks`: that a match finds by now.
+  kj::Promise<bool> ask_redis(std::shared_ptr<const Question> question, std::size_t known_blocks);
+
+  Context& context_;
+
+ private:
+  nlohmann::ordered_json explanation(const Question& question, const storage::MatchResult& found,
+                                     bool asked) const;
+
+  std::optional<std::string> tenant_;
+};
+
+// The answer to Viewer.stats; docs/protocol.md lists the fields.
+std::string stats_json(const Context& context);
+
+}  // namespace terrace::daemon
