@@ -231,7 +231,7 @@ void add_look_verbs(Program& program) {
   auto of_ls = std::make_shared<LsOptions>();
   CLI::App* const ls =
       program.add_verb(program.app, "ls", "blocks, filtered and sorted", of_ls, run_ls);
-  ls->add_option("--tier", of_ls->tier, "only those with a copy there: device, host, disk or redis")
+  ls->add_option("--tier", of_ls->tier, "only those with a copy in this tier")
       ->check(CLI::IsMember({"device", "host", "disk", "redis"}));
   ls->add_option("--space", of_ls->space, "only those of spaces with this label or digest");
   ls->add_option("--min-depth", of_ls->min_depth, "only those with so many blocks before them")

@@ -38,7 +38,6 @@ SocketFacts gather_socket(const std::string& path) {
   }
   facts.exists = true;
   facts.is_socket = S_ISSOCK(status.st_mode);
-  facts.mode = status.st_mode & 07777;
   if (facts.is_socket) facts.connect_error = try_to_connect(path);
   return facts;
 }

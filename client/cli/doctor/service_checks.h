@@ -12,7 +12,6 @@ namespace terrace::cli::doctor {
 struct SocketFacts {
   std::string path;
   bool exists = false, is_socket = false;
-  std::uint32_t mode = 0;      // permission bits
   int connect_error = 0;       // errno of connecting; 0: somebody listens
   bool user_may_reach = true;  // no directory on the way is closed to this user
 };
