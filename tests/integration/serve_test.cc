@@ -53,6 +53,14 @@ class ServeTest : public ::testing::Test {
     return ids;
   }
 
+  static void expect_load_passes(const WorkerServer& server) {
+    const auto result =
+        test_support::run_process({"/usr/bin/env", "python3", TERRACE_SERVE_LOAD,
+                                   std::to_string(server.port()), "--requests", "300"},
+                                  {}, std::chrono::seconds(120));
+    EXPECT_EQ(result.status, 0) << result.output << result.errors;
+  }
+
   static test_support::TempDir* directory_;
   static WorkerServer* server_;
 };
@@ -205,7 +213,7 @@ TEST_F(ServeTest, AFullQueueAKeyAndTheEnd) {
   WorkerServer server(model_path(),
                       {"--no-cache", "--api-key-file", keys, "--set", "server.max_sequences=1",
                        "--set", "server.max_queued=1", "--set", "server.slow_request_ms=1"});
-  const json body = {{"prompt", random_prompt(10, 1)}, {"max_tokens", 3000}, {"ignore_eos", true}};
+  const json body = {{"prompt", random_prompt(10, 1)}, {"max_tokens", 1500}, {"ignore_eos", true}};
   const auto post = [&](const std::string& key) {
     UniqueFd fd = test_support::connect_to_port(server.port());
     EXPECT_TRUE(test_support::send_all(
@@ -232,6 +240,14 @@ TEST_F(ServeTest, AFullQueueAKeyAndTheEnd) {
   EXPECT_EQ(read_answer(running).status, 200);
   EXPECT_EQ(server.process().wait(std::chrono::seconds(60)), 0);
   EXPECT_NE(server.process().errors().find("slow request cmpl-"), std::string::npos);
+}
+
+// The same over so little memory that answers have to give it up.
+TEST_F(ServeTest, AMixedLoadOverLittleMemoryLeavesNothingBehind) {
+  const WorkerServer server(model_path(), {"--no-cache", "--set", "server.kv_memory=1MiB", "--set",
+                                           "server.max_sequences=12"});
+  expect_load_passes(server);
+  EXPECT_GT(server.metric("terrace_worker_preemptions_total"), 0);
 }
 
 // With a daemon.
@@ -309,6 +325,13 @@ TEST_F(ServeCached, WhoHangsUpHoldsNoLease) {
                                             {"stream", true}});
   ASSERT_TRUE(test_support::wait_until([&] { return stats().at("leases") > 0; }));
   fd.reset();
+  EXPECT_TRUE(test_support::wait_until([&] { return stats().at("leases") == 0; }));
+}
+
+// What docs/worker.md has for ten minutes.
+TEST_F(ServeCached, AMixedLoadWithHangUpsLeavesNothingBehind) {
+  const auto server = serve();
+  expect_load_passes(*server);
   EXPECT_TRUE(test_support::wait_until([&] { return stats().at("leases") == 0; }));
 }
 

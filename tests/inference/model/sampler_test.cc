@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -25,6 +26,16 @@ std::map<Token, int> draw(const SamplingOptions& options, std::span<const float>
 TEST(Greedy, TakesTheLowestIdAmongEquals) {
   EXPECT_EQ(greedy_token(std::array{1.0f, 3.0f, 2.0f, 3.0f}), 1);
   EXPECT_EQ(Sampler({}).sample(std::array{1.0f, 3.0f, 2.0f, 3.0f}), 1);
+}
+
+TEST(Greedy, FindsTheHighestWhereverItIs) {
+  for (const std::size_t size : {1u, 15u, 16u, 17u, 100u})
+    for (std::size_t highest = 0; highest < size; ++highest) {
+      std::vector<float> logits(size, -1.0f);
+      logits[highest] = 1;
+      logits.back() = std::max(logits.back(), 0.5f);
+      EXPECT_EQ(greedy_token(logits), static_cast<Token>(highest)) << size;
+    }
 }
 
 TEST(Greedy, NeverTakesNanWhileThereIsANumber) {
