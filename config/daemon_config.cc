@@ -142,6 +142,9 @@ void milliseconds(OptionReader& options, std::string_view key, std::chrono::mill
 
 // HOST, HOST:PORT or [ADDRESS]:PORT.
 bool is_endpoint(const std::string& text) {
+  // The expression is matched recursively; a host's name is shorter anyway.
+  constexpr std::size_t max_endpoint_bytes = 300;
+  if (text.size() > max_endpoint_bytes) return false;
   static const std::regex form(R"((\[[0-9A-Fa-f:.%]+\]|[^\[\]:@/\s]+)(:([0-9]{1,5}))?)");
   std::smatch parts;
   if (!std::regex_match(text, parts, form)) return false;
@@ -181,7 +184,7 @@ Status read_first_line(OptionReader& options, const std::string& name, const std
   file.read(all.data(), static_cast<std::streamsize>(all.size()));
   all.resize(static_cast<std::size_t>(file.gcount()));
   if (file.bad() || (!file && !file.eof()))
-    return {StatusCode::io_error, option + ": cannot read " + file_name};
+    return {StatusCode::io_error, option + ": cannot read " + one_line(file_name)};
   text = all.substr(0, all.find_first_of("\r\n"));
   if (text.empty() || all.size() > max_secret_bytes)
     options.problem(option, "found no " + name + " in its first line, expected one");

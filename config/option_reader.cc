@@ -241,7 +241,7 @@ Status OptionReader::finish() {
     message += (i == 0 ? "" : "; ") + problems_[i];
   if (problems_.size() > max_problems_shown)
     message += "; and " + std::to_string(problems_.size() - max_problems_shown) + " more";
-  return Status(StatusCode::invalid_argument, message);
+  return Status(StatusCode::invalid_argument, one_line(std::move(message)));
 }
 
 }  // namespace terrace::config

@@ -1,5 +1,7 @@
 #include "config/source.h"
 
+// Lists and tables in each other. Nobody needs more, and the library takes them down recursively.
+#define TOML_MAX_NESTED_VALUES 16
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -45,13 +47,36 @@ void replace(std::vector<Entry>& entries, Entry entry) {
 
 // `where` makes the place of a node; keys are given to it in full.
 template <typename Where>
-void flatten(const std::string& key, const toml::node& node, const Where& where,
-             std::vector<Entry>& entries) {
+Status flatten(const std::string& key, const toml::node& node, const Where& where,
+               std::size_t depth, std::vector<Entry>& entries) {
   if (!key.empty()) replace(entries, {key, to_value(node), where(key, node)});
-  if (const auto* table = node.as_table())
-    for (const auto& [name, child] : *table)
-      flatten(key.empty() ? std::string(name.str()) : key + "." + std::string(name.str()), child,
-              where, entries);
+  if (entries.size() > max_config_entries)
+    return {StatusCode::invalid_argument, where(key, node) + ": found more than " +
+                                              std::to_string(max_config_entries) +
+                                              " keys, expected fewer"};
+  const auto* const table = node.as_table();
+  if (table == nullptr) return {};
+  if (depth == max_config_depth)
+    return {StatusCode::invalid_argument, where(key, node) + ": found more than " +
+                                              std::to_string(max_config_depth) +
+                                              " sections in each other, expected fewer"};
+  for (const auto& [name, child] : *table) {
+    const std::string child_key =
+        key.empty() ? std::string(name.str()) : key + "." + std::string(name.str());
+    if (Status status = flatten(child_key, child, where, depth + 1, entries); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+// The number of the first line that is longer than a line may be; 0 if there is none.
+std::size_t overlong_line(std::string_view text) {
+  for (std::size_t line = 1, begin = 0;; ++line) {
+    const std::size_t end = text.find('\n', begin);
+    if (std::min(end, text.size()) - begin > max_config_line_bytes) return line;
+    if (end == std::string_view::npos) return 0;
+    begin = end + 1;
+  }
 }
 
 Result<std::string> read_file(const std::filesystem::path& path) {
@@ -74,12 +99,17 @@ Result<std::string> read_file(const std::filesystem::path& path) {
 Result<toml::table> parse_file(const std::filesystem::path& path) {
   const Result<std::string> text = read_file(path);
   if (!text) return error(text.error());
+  if (const std::size_t line = overlong_line(*text); line != 0)
+    return error(StatusCode::invalid_argument, path.string() + ":" + std::to_string(line) +
+                                                   ": does not parse: the line is longer than " +
+                                                   std::to_string(max_config_line_bytes) +
+                                                   " bytes");
   try {
     return toml::parse(*text, path.string());
   } catch (const toml::parse_error& problem) {
     return error(StatusCode::invalid_argument,
                  path.string() + ":" + std::to_string(problem.source().begin.line) +
-                     ": does not parse: " + std::string(problem.description()));
+                     ": does not parse: " + one_line(std::string(problem.description())));
   }
 }
 
@@ -88,6 +118,10 @@ Result<toml::table> parse_override(const Override& option) {
   toml::table as_text;
   as_text.insert("value", option.value);
   if (option.is_text) return as_text;
+  if (overlong_line(option.value) != 0)
+    return error(StatusCode::invalid_argument,
+                 option.where + ": does not parse: it is longer than " +
+                     std::to_string(max_config_line_bytes) + " bytes");
   try {
     toml::table parsed = toml::parse("value = " + option.value);
     // More than one key: the text had line breaks in it.
@@ -127,6 +161,12 @@ Override Override::flag(std::string_view flag, std::string_view key, std::string
   return option;
 }
 
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  return text;
+}
+
 std::string describe(const Value& value) {
   struct Describer {
     std::string operator()(Section) const { return "a section"; }
@@ -139,7 +179,10 @@ std::string describe(const Value& value) {
       text << "the number " << number;
       return text.str();
     }
-    std::string operator()(const std::string& text) const { return "the text '" + text + "'"; }
+    std::string operator()(const std::string& text) const {
+      if (text.size() <= max_quoted_bytes) return "the text '" + text + "'";
+      return "a text of " + std::to_string(text.size()) + " bytes";
+    }
     std::string operator()(const Texts& texts) const {
       return "a list of " + std::to_string(texts.size()) + " texts";
     }
@@ -155,9 +198,9 @@ Result<std::vector<Entry>> read_entries(const std::optional<std::filesystem::pat
     const Result<toml::table> table = parse_file(*file);
     if (!table) return error(table.error());
     const auto where = [&](const std::string& key, const toml::node& node) {
-      return file->string() + ":" + std::to_string(node.source().begin.line) + ": " + key;
+      return file->string() + ":" + std::to_string(node.source().begin.line) + ": " + one_line(key);
     };
-    flatten("", *table, where, entries);
+    if (Status status = flatten("", *table, where, 0, entries); !status.ok()) return error(status);
   }
   for (const Override& option : overrides) {
     const Result<toml::table> table = parse_override(option);
@@ -165,7 +208,8 @@ Result<std::vector<Entry>> read_entries(const std::optional<std::filesystem::pat
     const auto where = [&](const std::string& key, const toml::node&) {
       return key == option.key ? option.where : option.where + ": " + key;
     };
-    flatten(option.key, *table->get("value"), where, entries);
+    if (Status status = flatten(option.key, *table->get("value"), where, 0, entries); !status.ok())
+      return error(status);
   }
   return entries;
 }

@@ -40,6 +40,11 @@ struct Unsupported {
 using Texts = std::vector<std::string>;
 using Value = std::variant<Section, bool, std::int64_t, double, std::string, Texts, Unsupported>;
 
+// As much of a text as a message quotes.
+constexpr std::size_t max_quoted_bytes = 400;
+// With a '?' for each control character: what is told of a file is one line, whatever it holds.
+std::string one_line(std::string text);
+
 // "the text 'abc'", "the number 7", for messages.
 std::string describe(const Value& value);
 
@@ -51,6 +56,12 @@ struct Entry {
 
 // Configuration files are written by people; a larger one is a mistake.
 constexpr std::size_t max_config_file_bytes = 1 << 20;
+// Keys and sections of a file with all overrides.
+constexpr std::size_t max_config_entries = 4096;
+// Of a file or an override. It bounds how deep a dotted key nests.
+constexpr std::size_t max_config_line_bytes = 4096;
+// Sections in sections. Options lie in two at most.
+constexpr std::size_t max_config_depth = 8;
 
 // All that is set, each key once, sections before what they hold. No file: only overrides.
 // invalid_argument for what does not parse ("FILE:LINE: what"), io_error for a file that cannot be
