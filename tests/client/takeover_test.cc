@@ -1,5 +1,8 @@
 // A daemon that starts while processes still map the arena of the one before it.
+#include <filesystem>
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "tests/client/daemon_fixture.h"
 
@@ -18,6 +21,35 @@ std::size_t arenas_mapped(const std::string& pid = "self") {
   std::size_t count = 0;
   for (std::string line; std::getline(maps, line);)
     count += line.find("memfd:terrace-device") != std::string::npos;
+  return count;
+}
+
+// Which arenas a process maps, by their inodes: no other memory of the machine has them.
+std::set<std::string> arena_inodes(const std::string& pid) {
+  std::ifstream maps("/proc/" + pid + "/maps");
+  std::set<std::string> inodes;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:terrace-") == std::string::npos) continue;
+    std::istringstream fields(line);
+    std::string range, access, offset, device, inode;
+    fields >> range >> access >> offset >> device >> inode;
+    inodes.insert(device + " " + inode);
+  }
+  return inodes;
+}
+
+// Processes of the machine that map any of them.
+std::size_t processes_that_map(const std::set<std::string>& arenas) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    for (const std::string& inode : arena_inodes(name))
+      if (arenas.contains(inode)) {
+        ++count;
+        break;
+      }
+  }
   return count;
 }
 
@@ -123,6 +155,33 @@ TEST_F(TakeoverTest, ThreeDaemonsInARowCountAllThatIsStillMapped) {
   EXPECT_EQ(device_bytes(), 0u);
   first->signal(SIGKILL);
   ASSERT_TRUE(wait_until([&] { return device_bytes() == arena_bytes; }));
+}
+
+// Memory files go with the last process that has them: there is nothing to clean up, and the next
+// daemon has its whole tier at once.
+TEST_F(TakeoverTest, NoMemoryIsLeftOnceTheDaemonAndItsWorkersWereKilled) {
+  start_daemon({never_both, "host.capacity=8MiB"});
+  const auto first = start_holder();
+  const auto second = start_holder();
+  const std::set<std::string> arenas = arena_inodes(std::to_string(daemon().pid()));
+  ASSERT_EQ(arenas.size(), 2u);  // of the device and of the host
+  EXPECT_EQ(processes_that_map(arenas), 3u);
+  daemon().kill();
+  EXPECT_EQ(processes_that_map(arenas), 2u);
+  for (Process* const worker : {first.get(), second.get()}) {
+    worker->signal(SIGKILL);
+    ASSERT_TRUE(worker->wait(patience));
+  }
+  EXPECT_EQ(processes_that_map(arenas), 0u);
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    EXPECT_EQ(entry.path().filename().string().find("terrace"), std::string::npos) << entry.path();
+
+  start_daemon({never_both, "host.capacity=8MiB"});
+  EXPECT_EQ(device_bytes(), arena_bytes);
+  std::size_t claims = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory().path()))
+    claims += entry.path().filename().string().find(".arena-") != std::string::npos;
+  EXPECT_EQ(claims, 1u);
 }
 
 }  // namespace
