@@ -1,7 +1,9 @@
 #include "inference/server/api_keys.h"
 
 #include <sstream>
+#include <utility>
 
+#include "core/secret_file.h"
 #include "inference/worker/read_text.h"
 
 namespace terrace::inference {
@@ -15,6 +17,7 @@ Digest digest_of(std::string_view key) {
 }  // namespace
 
 Result<ApiKeys> ApiKeys::read(const std::string& path) {
+  if (Status status = check_secret_file(path); !status.ok()) return error(std::move(status));
   const auto text = read_file(path);
   if (!text) return error(text.error());
   ApiKeys keys;

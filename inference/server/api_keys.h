@@ -16,8 +16,9 @@ class ApiKeys {
  public:
   // Everybody may.
   ApiKeys() = default;
-  // One key a line; blank lines and those that begin with # are none. invalid_argument for a file
-  // without a key, or with too many; io_error if it cannot be read.
+  // One key a line; blank lines and those that begin with # are none. failed_precondition for a
+  // file that everybody may read, invalid_argument for one without a key, or with too many,
+  // io_error if it cannot be read.
   static Result<ApiKeys> read(const std::string& path);
 
   bool required() const { return !digests_.empty(); }

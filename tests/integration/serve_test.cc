@@ -1,5 +1,6 @@
 // terrace-worker serve, as its clients see it.
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <cctype>
 #include <cstdio>
@@ -210,6 +211,7 @@ TEST_F(ServeTest, AFullQueueAKeyAndTheEnd) {
   std::FILE* file = std::fopen(keys.c_str(), "w");
   std::fputs("secret\n", file);
   std::fclose(file);
+  ASSERT_EQ(::chmod(keys.c_str(), 0600), 0);
   WorkerServer server(model_path(),
                       {"--no-cache", "--api-key-file", keys, "--set", "server.max_sequences=1",
                        "--set", "server.max_queued=1", "--set", "server.slow_request_ms=1"});

@@ -1,6 +1,7 @@
 #include "inference/server/api_request.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -147,6 +148,9 @@ TEST(ApiKeys, AdmitWhoHasOne) {
   const test_support::TempDir directory;
   const std::string path = directory.file("keys");
   std::ofstream(path) << "# ours\n\nalpha\r\nbeta \n";
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(ApiKeys::read(path).error().code(), StatusCode::failed_precondition);
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   const auto keys = ApiKeys::read(path);
   ASSERT_TRUE(keys.has_value()) << keys.error().message();
   EXPECT_TRUE(keys->admit("Bearer alpha"));
