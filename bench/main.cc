@@ -11,6 +11,7 @@
 #include "bench/replay.h"
 #include "bench/restart.h"
 #include "bench/rpc.h"
+#include "bench/serve.h"
 #include "bench/throughput.h"
 #include "bench/tiers.h"
 #include "bench/ttft.h"
@@ -112,6 +113,43 @@ void add_redis(CLI::App& app, int& status) {
       ->check(CLI::Range(1, 32));
   add_quick(command, options->quick);
   command.callback([options, &status] { status = run_redis(*options, std::cout, std::cerr); });
+}
+
+void add_serve(CLI::App& app, int& status) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "serve", "Requests with one prefix, as they come, with the cache and without");
+  inference::add_model_options(command, options->model_path, options->model);
+  command.add_option("--shared-tokens", options->shared_tokens, "That all prompts begin with")
+      ->capture_default_str();
+  command.add_option("--own-tokens", options->own_tokens, "Of each prompt, behind those")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--output-tokens", options->output_tokens, "Of each answer")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command.add_option("--load", options->loads, "Parts of the capacity without a cache")
+      ->check(CLI::Range(0.01, 100.0))
+      ->delimiter(',')
+      ->capture_default_str();
+  command.add_option("--seconds", options->seconds, "That requests of one load come for")
+      ->check(CLI::Range(0.1, 36'000.0))
+      ->capture_default_str();
+  command.add_option("--burst", options->burst, "Requests that come at once")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--seed", options->seed, "Of prompts and arrivals")->capture_default_str();
+  command.add_option("--directory", options->directory, "Where the daemon's data goes");
+  add_quick(command, options->quick);
+  command.callback([options, &status] {
+    if (options->quick) {
+      options->loads = {1.07};
+      options->seconds = 2;
+      options->burst = 8;
+      options->capacity_requests = 8;
+    }
+    status = run_serve_bench(*options, std::cout, std::cerr);
+  });
 }
 
 void add_replay(CLI::App& app, int& status) {
@@ -278,6 +316,7 @@ int main(int argc, char** argv) {
   add_rpc(app, status);
   add_redis(app, status);
   add_replay(app, status);
+  add_serve(app, status);
   add_ttft(app, status);
   add_tiers(app, status);
   add_codec(app, status);

@@ -37,9 +37,6 @@ struct AttentionSequence {
   std::span<std::byte* const> blocks;
 };
 
-// Whether chunks that sequences share are read once for all of them. It changes no bit of a result.
-enum class SharedPrefixes { together, apart };
-
 // Fewer sequences than this with one prefix are as quick apart.
 constexpr std::size_t least_sharing_sequences = 4;
 

@@ -8,6 +8,10 @@
 
 namespace terrace::inference {
 
+// Whether blocks that decoding sequences share are read once for all of them. It changes no bit of
+// a result.
+enum class SharedPrefixes { together, apart };
+
 // Consecutive blocks that several sequences have in common, and who they are.
 struct SharedRun {
   std::vector<std::uint32_t> sequences;  // indices into what was asked about, ascending

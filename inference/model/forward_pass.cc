@@ -22,7 +22,7 @@ ForwardPass::ForwardPass(const ForwardSettings& settings, const LlamaWeights& we
       team_(team),
       rope_(std::move(rope_frequencies)),
       attention_(*settings.kernels, settings.compute, settings.geometry, settings.config.heads,
-                 team.threads()),
+                 team.threads(), settings.shared_prefixes),
       residual_memory_(settings.max_rows * settings.config.embedding * sizeof(float)),
       qkv_memory_(settings.max_rows * qkv_width(settings.config) * sizeof(float)),
       gate_up_memory_(settings.max_rows * 2 * settings.config.feed_forward * sizeof(float)),

@@ -25,6 +25,7 @@ struct ForwardSettings {
   Compute compute = Compute::bf16;
   KvGeometry geometry;
   std::size_t max_rows = 1;  // of one pass
+  SharedPrefixes shared_prefixes = SharedPrefixes::together;
 };
 
 // Consecutive tokens of one sequence in a pass.

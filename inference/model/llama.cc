@@ -183,6 +183,7 @@ Result<std::unique_ptr<Llama>> load_checked(const gguf::File& file, const ModelO
                        .block_tokens = options.block_tokens,
                        .dtype = options.kv};
   settings.max_rows = max_pass_tokens;
+  settings.shared_prefixes = options.shared_prefixes;
   auto team = std::make_unique<Team>(options.threads);
   auto weights =
       load_llama_weights(*tensors, *settings.kernels, options.compute, *team, options.progress);

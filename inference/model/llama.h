@@ -17,6 +17,7 @@
 #include "core/kv_layout.h"
 #include "core/status.h"
 #include "inference/cpu/isa.h"
+#include "inference/cpu/shared_prefix.h"
 #include "inference/gguf/gguf_file.h"
 #include "inference/model/llama_config.h"
 
@@ -28,6 +29,7 @@ struct ModelOptions {
   std::uint32_t block_tokens = 32;  // of kv_geometry(): a multiple of chunk_tokens
   int threads = 0;                  // 0: one a core that this process may use
   Isa isa = Isa::automatic;
+  SharedPrefixes shared_prefixes = SharedPrefixes::together;
   std::function<void(double fraction)> progress;  // of loading; called on the loading thread
 };
 

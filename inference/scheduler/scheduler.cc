@@ -68,9 +68,10 @@ Result<std::vector<SequenceId>> Scheduler::submit(std::vector<SequenceRequest> r
     Arrival arrival{0, std::make_unique<Sequence>(std::move(request)), {}};
     Sequence& sequence = *arrival.sequence;
     sequence.root = spaces_.root_of(sequence.request.cache_salt);
-    arrival.keys = derive_block_keys(sequence.root.key,
-                                     std::span(sequence.tokens).first(sequence.tokens.size() - 1),
-                                     geometry_.block_tokens);
+    if (options_.share_blocks)
+      arrival.keys = derive_block_keys(sequence.root.key,
+                                       std::span(sequence.tokens).first(sequence.tokens.size() - 1),
+                                       geometry_.block_tokens);
     arrivals.push_back(std::move(arrival));
   }
   std::vector<SequenceId> ids;
@@ -172,7 +173,7 @@ void Scheduler::begin_lookup(SequenceId id) {
   SequenceCacheOptions cache = engine_.sequence_cache_options();
   cache.prefill_tokens_per_second = prefill_tokens_per_second_;
   cache.store = sequence.request.store;
-  cache.shared = &shared_;
+  if (options_.share_blocks) cache.shared = &shared_;
   cache.root = sequence.root.key;
   cache.memory = &private_memory_;
   Lookup lookup{id,

@@ -33,6 +33,8 @@ constexpr std::size_t lookup_threads = 8;
 struct SchedulerOptions {
   PlannerLimits limits;
   std::uint64_t kv_memory_bytes = std::uint64_t{1} << 30;  // outside of the arena
+  // Whether sequences read each other's blocks, and wait for them, without asking the daemon.
+  bool share_blocks = true;
 };
 
 // Whom a sequence's tokens go to. Called by the computing thread only, which must not be held up.
