@@ -118,6 +118,29 @@ TEST_F(Bench, LoadGetsTheBytesThatItSealedBesideAClientThatDoesNotRead) {
   EXPECT_GT(line.value("verified_blocks", 0), 0);
 }
 
+TEST_F(Bench, AttentionIsTheSameInTwoPhases) {
+  const json line = last_line({"attention", "--sequences", "1,5", "--shared-tokens", "64",
+                               "--own-tokens", "3", "--repetitions", "1"});
+  expect_keys(line, {"bench", "threads", "isa"});
+  ASSERT_EQ(line.at("points").size(), 2u);
+  for (const json& point : line.at("points"))
+    expect_keys(point, {"sequences", "shared_tokens", "one_phase_us", "two_phase_us", "ratio"});
+}
+
+TEST_F(Bench, ServeAnswersTheSameWithTheCacheAndWithout) {
+  const json line =
+      last_line({"serve", "--model", model_, "--load", "1.07", "--seconds", "0.2", "--burst", "6",
+                 "--shared-tokens", "70", "--own-tokens", "9", "--output-tokens", "5"});
+  expect_keys(line, {"bench", "base_requests_per_s", "burst6_requests_per_s"});
+  EXPECT_TRUE(line.value("answers_equal", false));
+  ASSERT_EQ(line.at("loads").size(), 2u);
+  for (const json& row : line.at("loads"))
+    expect_keys(row, {"load", "cache", "requests_per_s", "latency_mean_ms", "latency_p99_ms",
+                      "ttft_mean_ms"});
+  EXPECT_EQ(line.at("loads")[0].value("cached_tokens", 1), 0);
+  EXPECT_GT(line.at("loads")[1].value("cached_tokens", 0), 64);
+}
+
 TEST_F(Bench, RestartKnowsEveryBlockAgain) {
   const json line = last_line({"restart", "--quick", "--blocks", "3000", "--repetitions", "1"});
   expect_keys(line,
