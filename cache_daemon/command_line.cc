@@ -18,6 +18,14 @@ Result<std::variant<Options, Answer>> read_command_line(int argc, char** argv) {
   app.add_option("--socket", socket, "The Unix socket to listen on");
   app.add_option("--set", settings, "One option, KEY=VALUE; wins over the file")
       ->allow_extra_args(false);
+  app.fallthrough();
+  VerifyCommand verify;
+  CLI::App* const verifying = app.add_subcommand(
+      "verify", "Read every record of a data directory that no daemon has, instead of serving");
+  verifying->fallthrough();
+  verifying->add_flag("--repair", verify.repair, "Erase the records that do not verify");
+  verifying->add_flag("--yes", verify.yes, "Do not ask");
+  verifying->add_flag("--json", verify.json, "Print JSON, for programs");
   app.set_version_flag("--version", std::string("terraced ") + version);
   try {
     app.parse(argc, argv);
@@ -40,6 +48,7 @@ Result<std::variant<Options, Answer>> read_command_line(int argc, char** argv) {
   std::optional<std::filesystem::path> path;
   if (file) path = *file;
   Options options;
+  if (verifying->parsed()) options.verify = verify;
   auto config = config::load_daemon_config(path, overrides, &options.settings);
   if (!config) return error(config.error());
   options.config = std::move(*config);

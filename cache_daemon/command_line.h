@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "cache_daemon/verify_command.h"
 #include "config/daemon_config.h"
 #include "core/status.h"
 
@@ -13,6 +14,7 @@ namespace terrace::daemon {
 
 struct Options {
   config::DaemonConfig config;
+  std::optional<VerifyCommand> verify;    // instead of serving
   std::vector<config::Setting> settings;  // all of them, as config::load_daemon_config says
 };
 

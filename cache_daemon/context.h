@@ -30,6 +30,7 @@ struct Context {
   std::size_t connections = 0;
   AllCallMetrics calls = {};
   bool draining = false;
+  std::size_t operator_payloads = 0;  // in memory
 };
 
 constexpr const char* version = TERRACE_VERSION;

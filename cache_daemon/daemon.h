@@ -40,9 +40,11 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   // Since drain() was called.
   bool draining() const { return context_.draining; }
 
-  // Takes over the tenants' quotas of `config`, as far as the cache knows them by name.
-  void set_quotas(const config::DaemonConfig& config) {
+  // Takes over from `config` the tenants' quotas, as far as the cache knows them by name, and how
+  // old blocks may become.
+  void take_over(const config::DaemonConfig& config) {
     engines_->cache->set_quotas(tenant_quotas(config));
+    engines_->cache->set_max_ages(space_ages(config));
   }
 
  private:

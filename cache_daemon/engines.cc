@@ -53,6 +53,7 @@ storage::CacheOptions cache_options(const config::DaemonConfig& config,
   options.write_behind_hour_bytes = config.disk.write_behind_hour_bytes;
   options.write_behind_day_bytes = config.disk.write_behind_day_bytes;
   options.tenants = tenant_quotas(config);
+  options.max_ages = space_ages(config);
   options.pin_capacity_bytes = config.pins.capacity_bytes.value_or(
       (config.disk.enabled ? config.disk.capacity_bytes : config.device.capacity_bytes) /
       config::auto_pin_divisor);
@@ -187,6 +188,13 @@ std::vector<storage::TenantQuota> tenant_quotas(const config::DaemonConfig& conf
                        tenant.host_bytes.value_or(storage::no_quota),
                        tenant.disk_bytes.value_or(storage::no_quota)}});
   return quotas;
+}
+
+std::vector<storage::SpaceAge> space_ages(const config::DaemonConfig& config) {
+  std::vector<storage::SpaceAge> ages;
+  for (const config::SpaceOptions& space : config.spaces)
+    ages.push_back({space.name, std::chrono::milliseconds(space.max_age).count()});
+  return ages;
 }
 
 Result<std::unique_ptr<Engines>> open_engines(const config::DaemonConfig& config) {

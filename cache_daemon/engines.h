@@ -22,6 +22,7 @@ struct Engines {
 
 // The tenants of the configuration, as the cache knows them.
 std::vector<storage::TenantQuota> tenant_quotas(const config::DaemonConfig& config);
+std::vector<storage::SpaceAge> space_ages(const config::DaemonConfig& config);
 
 // Opens the data directory, recovers what it holds and makes the host arena; the device arena is
 // the business of DeviceTier. Redis, if one is configured, need not be there. already_exists if

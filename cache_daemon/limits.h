@@ -63,6 +63,13 @@ constexpr std::size_t max_warms_at_once = 4;
 // What one answer brings of a block's payload.
 constexpr std::size_t max_piece_bytes = std::size_t{1} << 20;
 
+// What one call that verifies looks at, at most, and what it reads before it stops.
+constexpr std::size_t max_blocks_per_verify = 256;
+constexpr std::uint64_t max_bytes_per_verify = std::uint64_t{64} << 20;
+
+// Payloads that operators' connections keep in memory, all together: each is of one block.
+constexpr std::size_t max_operator_payloads = 32;
+
 // Blocks that one operator's connection may be reading at the same time.
 constexpr std::size_t max_block_reads_at_once = 4;
 

@@ -108,7 +108,7 @@ class Housekeeping final : private kj::TaskSet::ErrorHandler {
       return;
     }
     const Reload reload = take_over(options_, std::get<Options>(*choice));
-    daemon_.set_quotas(options_.config);
+    daemon_.take_over(options_.config);
     set_log_level(options_.config.log.level);
     spdlog::info("SIGHUP: {}", reload.applied.empty() ? "nothing to take over"
                                                       : "took over " + joined(reload.applied));
@@ -183,7 +183,12 @@ int parse_and_run(int argc, char** argv) {
     std::fputs(answer->text.c_str(), stdout);
     return EXIT_SUCCESS;
   }
-  return run(std::get<Options>(*choice), argc, argv);
+  const Options& options = std::get<Options>(*choice);
+  if (options.verify) {
+    set_up_log(options.config.log);
+    return verify_stores(options.config, *options.verify);
+  }
+  return run(options, argc, argv);
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ class OperatorServer final : public ViewerServer, public protocol::Operator::Ser
   kj::Promise<void> warm(WarmContext call) override;
   kj::Promise<void> kick(KickContext call) override;
   kj::Promise<void> readBlock(ReadBlockContext call) override;
+  kj::Promise<void> importSpace(ImportSpaceContext call) override;
+  kj::Promise<void> importBlock(ImportBlockContext call) override;
+  kj::Promise<void> verifyBlocks(VerifyBlocksContext call) override;
 
   DispatchCallResult dispatchCall(
       std::uint64_t interface_id, std::uint16_t method_id,
@@ -39,8 +42,17 @@ class OperatorServer final : public ViewerServer, public protocol::Operator::Ser
   std::optional<storage::SessionId> warming_session_;
   storage::LeaseId next_lease_ = 1;
   std::size_t warms_ = 0;  // under way
+  // A place among the payloads that all connections may keep.
+  class PayloadPlace;
   // Of which not all pieces have been asked for yet.
   std::optional<storage::BlockPayload> last_read_;
+  std::shared_ptr<PayloadPlace> last_read_place_;
+  // A block of which not all pieces have come yet.
+  struct UnfinishedImport;
+  std::shared_ptr<UnfinishedImport> import_;
+  struct Verification;
+  kj::Promise<void> verify_next(std::shared_ptr<Verification> verification);
+  bool verifying_ = false;
   std::size_t block_reads_ = 0;  // under way
 };
 

@@ -19,6 +19,7 @@ std::string tenant_of(const std::string& key) {
 
 bool may_change(const std::string& key, const DaemonConfig& running) {
   if (key == "log.level" || key == "log.slow_ms" || key == "drain_deadline_s") return true;
+  if (key.starts_with("spaces.")) return true;
   const std::string tenant = tenant_of(key);
   return !tenant.empty() &&
          std::ranges::find(running.tenants, tenant, &TenantOptions::name) != running.tenants.end();
@@ -52,6 +53,7 @@ Reload take_over(Options& running, const Options& wanted) {
   running.config.log.level = wanted.config.log.level;
   running.config.log.slow = wanted.config.log.slow;
   running.config.drain_deadline = wanted.config.drain_deadline;
+  running.config.spaces = wanted.config.spaces;
   for (TenantOptions& tenant : running.config.tenants) {
     const auto set = std::ranges::find(wanted.config.tenants, tenant.name, &TenantOptions::name);
     tenant = set != wanted.config.tenants.end() ? *set : TenantOptions{.name = tenant.name};

@@ -154,6 +154,7 @@ std::string stats_json(const Context& context) {
                        {"quarantined_slots", stats.quarantined_slots},
                        {"pending_blocks", stats.pending_blocks},
                        {"holes", stats.holes},
+                       {"expired_blocks", stats.expired_blocks},
                        {"declined_loads", stats.declined_loads},
                        {"waiting_acquires", stats.waiting_acquires},
                        {"awaited_blocks", stats.awaited_blocks},

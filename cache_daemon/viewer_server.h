@@ -26,6 +26,7 @@ class ViewerServer : public virtual protocol::Viewer::Server {
   kj::Promise<void> sessions(SessionsContext call) override;
 
  protected:
+  bool may_see_tenant(const std::string& tenant) const { return !tenant_ || tenant == *tenant_; }
   bool may_see_space(const BlockKey& digest) const;
   // Also of a block that is not there: an answer must not tell the one from the other.
   bool may_see_block(const BlockKey& key) const;

@@ -276,6 +276,65 @@ Result<BlockBytes> OperatorClient::read_block(const BlockKey& key, Deadline dead
   return read;
 }
 
+Status OperatorClient::import_space(const SpaceDescriptor& space, Deadline deadline) {
+  auto request = impl_->capability().importSpaceRequest();
+  protocol::write_descriptor(space, request.initDescriptor());
+  const auto digest =
+      impl_->wait<BlockKey>(request.send(), deadline, [](auto&& answer) -> Result<BlockKey> {
+        const auto key = protocol::unpack_key(answer.getDigest());
+        return key ? Result<BlockKey>(*key) : not_understood();
+      });
+  if (!digest) return digest.error();
+  if (*digest != space.digest()) return not_understood().value();
+  return {};
+}
+
+Result<ImportAnswer> OperatorClient::import_block(const RecordHeader& header,
+                                                  std::span<const std::byte> payload,
+                                                  Deadline deadline) {
+  std::array<std::byte, record_header_bytes> encoded;
+  if (Status status = encode_record_header(header, encoded); !status.ok()) return error(status);
+  std::size_t offset = 0, piece_bytes = 0;  // first only: is it wanted?
+  for (;;) {
+    auto request = impl_->capability().importBlockRequest();
+    request.setHeader(protocol::pack(std::span<const std::byte>(encoded)));
+    request.setOffset(offset);
+    request.setData(protocol::pack(payload.subspan(offset, piece_bytes)));
+    std::size_t max_piece_bytes = 0;
+    auto answer = impl_->wait<ImportAnswer>(
+        request.send(), deadline, [&](auto&& got) -> Result<ImportAnswer> {
+          if (got.getOutcome() >= import_outcomes || got.getMaxPieceBytes() == 0)
+            return not_understood();
+          max_piece_bytes = got.getMaxPieceBytes();
+          return ImportAnswer{static_cast<ImportOutcome>(got.getOutcome()),
+                              std::string(got.getReason().cStr())};
+        });
+    if (!answer || answer->outcome != ImportOutcome::wanted) return answer;
+    offset += piece_bytes;
+    if (offset == payload.size()) return not_understood();  // it has all of it
+    piece_bytes = std::min(max_piece_bytes, payload.size() - offset);
+  }
+}
+
+Result<VerifyPage> OperatorClient::verify_blocks(const std::optional<BlockKey>& from,
+                                                 std::uint32_t blocks, std::uint64_t bytes,
+                                                 bool remove, Deadline deadline) {
+  auto request = impl_->capability().verifyBlocksRequest();
+  if (from) request.setFrom(protocol::pack(*from));
+  request.setBlocks(blocks);
+  request.setBytes(bytes);
+  request.setRemove(remove);
+  return impl_->wait<VerifyPage>(request.send(), deadline, [](auto&& answer) -> Result<VerifyPage> {
+    VerifyPage page;
+    page.json = *read_json(answer);
+    if (answer.getNext().size() > 0) {
+      page.next = protocol::unpack_key(answer.getNext());
+      if (!page.next) return not_understood();
+    }
+    return page;
+  });
+}
+
 Result<std::string> OperatorClient::sessions_json(Deadline deadline) {
   return impl_->wait<std::string>(impl_->viewer().sessionsRequest().send(), deadline, read_json);
 }

@@ -14,6 +14,8 @@
 
 #include "client/client.h"
 #include "core/block_key.h"
+#include "core/import_outcome.h"
+#include "core/record.h"
 #include "core/space.h"
 #include "core/status.h"
 #include "core/tier.h"
@@ -41,6 +43,18 @@ struct BlockBytes {
   std::uint64_t checksum = 0;        // payload_checksum of `payload`
   std::int64_t created_unix_ms = 0;  // 0: not known
   std::vector<std::byte> payload;
+};
+
+// What the daemon made of a block from elsewhere.
+struct ImportAnswer {
+  ImportOutcome outcome = ImportOutcome::wanted;
+  std::string reason;  // of no_room and refused
+};
+
+// What a look at some blocks has shown.
+struct VerifyPage {
+  std::string json;              // docs/protocol.md lists its fields
+  std::optional<BlockKey> next;  // where to go on; absent at the end
 };
 
 struct PinListing {
@@ -95,6 +109,18 @@ class OperatorClient {
   // A block's payload, verified by the daemon and again here: corruption if it is not what its
   // checksum says. not_found if no tier of the daemon's host has the block.
   Result<BlockBytes> read_block(const BlockKey& key, Deadline deadline);
+
+  // Makes a space known to the daemon, so that blocks of it can be imported.
+  Status import_space(const SpaceDescriptor& space, Deadline deadline);
+  // Gives the daemon a block, unless it has it: then no payload is sent. `header` is a record's, of
+  // this payload as it is. Of another daemon's limits as of pin().
+  Result<ImportAnswer> import_block(const RecordHeader& header, std::span<const std::byte> payload,
+                                    Deadline deadline);
+
+  // Has the daemon read every copy of at most `blocks` blocks, about `bytes` in all, from the key
+  // `from` on (absent: the first), and drop those that do not verify if `remove`.
+  Result<VerifyPage> verify_blocks(const std::optional<BlockKey>& from, std::uint32_t blocks,
+                                   std::uint64_t bytes, bool remove, Deadline deadline);
 
   // A JSON array of sessions.
   Result<std::string> sessions_json(Deadline deadline);

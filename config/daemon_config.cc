@@ -22,6 +22,8 @@ constexpr std::uint64_t max_slab_bytes = 1 * gib;
 constexpr std::int64_t max_request_budget_ms = 60'000;
 constexpr std::int64_t max_drain_deadline_s = 3600;
 constexpr std::int64_t max_login_deadline_ms = 600'000;
+// A block's age is known to within a few minutes.
+constexpr std::chrono::seconds min_max_age{600}, max_max_age{100ll * 366 * 86400};
 constexpr std::int64_t max_slow_ms = 3600 * 1000;
 constexpr std::int64_t max_redis_timeout_ms = 600'000;
 constexpr std::int64_t max_redis_ttl_s = 366ll * 24 * 3600;
@@ -132,6 +134,17 @@ void read_tenants(OptionReader& options, std::vector<TenantOptions>& tenants) {
   if (tenants.size() > max_tenants)
     options.problem("tenants", "found " + std::to_string(tenants.size()) +
                                    " tenants, expected at most " + std::to_string(max_tenants));
+}
+
+void read_spaces(OptionReader& options, std::vector<SpaceOptions>& spaces) {
+  for (const std::string& name : options.names_in("spaces")) {
+    SpaceOptions& space = spaces.emplace_back();
+    space.name = name;
+    options.duration("spaces." + name + ".max_age", space.max_age, min_max_age, max_max_age);
+  }
+  if (spaces.size() > max_space_options)
+    options.problem("spaces", "found " + std::to_string(spaces.size()) +
+                                  " spaces, expected at most " + std::to_string(max_space_options));
 }
 
 void milliseconds(OptionReader& options, std::string_view key, std::chrono::milliseconds& field) {
@@ -315,6 +328,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   if (Status status = read_redis(options, config.redis); !status.ok()) return error(status);
   check_redis(options, config.redis);
   read_tenants(options, config.tenants);
+  read_spaces(options, config.spaces);
   read_limits(options, config.limits);
   read_http(options, config.http);
   read_models(options, config.models);

@@ -113,6 +113,13 @@ struct TenantOptions {
 // Choosing whose block goes looks at every tenant.
 constexpr std::size_t max_tenants = 256;
 
+// How old the blocks of some spaces may become.
+struct SpaceOptions {
+  std::string name;                 // a label, the first digits of a digest, or "*"
+  std::chrono::seconds max_age{0};  // 0: any age
+};
+constexpr std::size_t max_space_options = 256;
+
 struct EvictionOptions {
   EvictionPolicy policy = EvictionPolicy::reuse_index;
 };
@@ -161,6 +168,7 @@ struct DaemonConfig {
   RedisOptions redis;
   PinsOptions pins;
   std::vector<TenantOptions> tenants;
+  std::vector<SpaceOptions> spaces;
   EvictionOptions eviction;
   DaemonLimits limits;
   HttpOptions http;

@@ -1,6 +1,8 @@
 #include "config/option_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -20,6 +22,29 @@ std::string in_people_s_bytes(std::uint64_t bytes) {
 // Does `key` lie in the section `section`?
 bool lies_in(std::string_view key, std::string_view section) {
   return key.size() > section.size() && key.starts_with(section) && key[section.size()] == '.';
+}
+
+constexpr std::array<std::pair<char, std::int64_t>, 4> time_units = {
+    {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+
+// "90m", "7d", "30" -> seconds.
+std::optional<std::int64_t> parse_seconds(std::string_view text) {
+  std::int64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [unit, failed] = std::from_chars(text.data(), end, count);
+  if (failed != std::errc() || count < 0 || count > INT32_MAX) return std::nullopt;
+  if (unit == end) return count;
+  for (const auto& [name, seconds] : time_units)
+    if (*unit == name && unit + 1 == end) return count * seconds;
+  return std::nullopt;
+}
+
+// In the largest unit that leaves no rest.
+std::string in_people_s_time(std::chrono::seconds time) {
+  for (const auto& [name, seconds] : time_units)
+    if (time.count() != 0 && time.count() % seconds == 0)
+      return std::to_string(time.count() / seconds) + name;
+  return "0";
 }
 
 bool has_zero(const std::string& text) { return text.find('\0') != std::string::npos; }
@@ -183,6 +208,21 @@ void OptionReader::bytes_or_auto(std::string_view key, std::optional<std::uint64
       field = found;
   }
   record(key, field ? toml_bytes(*field) : toml_text("auto"));
+}
+
+void OptionReader::duration(std::string_view key, std::chrono::seconds& field,
+                            std::chrono::seconds minimum, std::chrono::seconds maximum) {
+  if (const Entry* entry = take(key)) {
+    std::optional<std::int64_t> seconds;
+    if (const auto* number = std::get_if<std::int64_t>(&entry->value)) seconds = *number;
+    if (const auto* text = std::get_if<std::string>(&entry->value)) seconds = parse_seconds(*text);
+    if (seconds && (*seconds == 0 || (*seconds >= minimum.count() && *seconds <= maximum.count())))
+      field = std::chrono::seconds(*seconds);
+    else
+      mismatch(*entry, "a time from " + in_people_s_time(minimum) + " to " +
+                           in_people_s_time(maximum) + ", such as \"90m\" or \"7d\", or 0");
+  }
+  record(key, toml_text(in_people_s_time(field)));
 }
 
 std::optional<std::size_t> OptionReader::read_choice(std::string_view key,

@@ -2,6 +2,7 @@
 // collected, so that one run shows every mistake of a file.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -42,6 +43,9 @@ class OptionReader {
   // The same, or "auto" for nothing.
   void bytes_or_auto(std::string_view key, std::optional<std::uint64_t>& field,
                      std::uint64_t minimum, std::uint64_t maximum);
+  // A number of seconds, or text such as "90m" or "7d"; 0 is always allowed.
+  void duration(std::string_view key, std::chrono::seconds& field, std::chrono::seconds minimum,
+                std::chrono::seconds maximum);
   // One of a few words.
   template <typename Enum>
   void choice(std::string_view key, Enum& field,

@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t at_magic = 0, at_version = 8, at_codec = 12, at_payload_bytes = 16,
                       at_stored_bytes = 24, at_payload_checksum = 32, at_stored_checksum = 40,
                       at_created_unix_ms = 48, at_token_count = 56, at_space = 64, at_key = 96,
-                      at_parent = 128, at_tokens = 256, at_checksum = record_header_bytes - 8;
+                      at_parent = 128, at_written_unix_ms = 160, at_tokens = 256,
+                      at_checksum = record_header_bytes - 8;
 constexpr char magic[8] = {'T', 'E', 'R', 'R', 'B', 'L', 'K', '\n'};
 
 static_assert(at_tokens + max_block_tokens * sizeof(Token) <= at_checksum);
@@ -72,6 +73,7 @@ Status encode_record_header(const RecordHeader& header, std::span<std::byte> out
   store_le<std::uint64_t>(to + at_payload_checksum, header.payload_checksum);
   store_le<std::uint64_t>(to + at_stored_checksum, header.stored_checksum);
   store_le<std::int64_t>(to + at_created_unix_ms, header.created_unix_ms);
+  store_le<std::int64_t>(to + at_written_unix_ms, header.written_unix_ms);
   store_le<std::uint32_t>(to + at_token_count, static_cast<std::uint32_t>(header.tokens.size()));
   store_key(to + at_space, header.space);
   store_key(to + at_key, header.key);
@@ -102,6 +104,7 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
   header.payload_checksum = load_le<std::uint64_t>(from + at_payload_checksum);
   header.stored_checksum = load_le<std::uint64_t>(from + at_stored_checksum);
   header.created_unix_ms = load_le<std::int64_t>(from + at_created_unix_ms);
+  header.written_unix_ms = load_le<std::int64_t>(from + at_written_unix_ms);
   const auto token_count = load_le<std::uint32_t>(from + at_token_count);
   if (token_count == 0 || token_count > max_block_tokens)
     return corrupt(std::to_string(token_count) + " tokens");

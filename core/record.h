@@ -36,7 +36,8 @@ struct RecordHeader {
       0;  // the payload as stored, without padding; equals payload_bytes for raw
   std::uint64_t payload_checksum = 0;  // of the block's bytes (core/checksum.h)
   std::uint64_t stored_checksum = 0;   // of the stored bytes; equals payload_checksum for raw
-  std::int64_t created_unix_ms = 0;
+  std::int64_t created_unix_ms = 0;    // when the block was sealed, wherever that was
+  std::int64_t written_unix_ms = 0;    // when it was put here; 0: not known
 
   bool operator==(const RecordHeader&) const = default;
 };

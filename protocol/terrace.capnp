@@ -242,4 +242,21 @@ interface Operator extends(Viewer) {
   # The block is copied as a whole and verified, out of the highest tier of this host where it does;
   # what only Redis has is not read. No use is counted. checksum: of the whole payload; createdUnixMs:
   # 0 if it is not known. A connection that goes on with the pieces of one block has it read once.
+
+  importSpace @7 (descriptor :SpaceDescriptor) -> (digest :Data);
+  # Makes a space known, so that blocks of it can be imported.
+
+  importBlock @8 (header :Data, offset :UInt64, data :Data)
+      -> (outcome :UInt8, reason :Text, maxPieceBytes :UInt32);
+  # A block from elsewhere, in pieces of at most maxPieceBytes from offset 0 on, each sent when the one
+  # before is answered. header: a record's (core/record.h), of a payload that is stored as it is; the
+  # same with each piece. Without data at offset 0: asks whether the daemon wants it. outcome:
+  # core/import_outcome.h; `wanted` until the last piece is there. The daemon verifies everything, and
+  # keeps nothing of a block that is not finished: one a connection, in memory of its own.
+
+  verifyBlocks @9 (from :Data, blocks :UInt32, bytes :UInt64, remove :Bool)
+      -> (json :Text, next :Data);
+  # Reads every copy on this host of the blocks from the key `from` on (empty: the first), of at most
+  # `blocks` blocks and about `bytes`, or what the daemon allows a call, one after the other. What does
+  # not verify is listed and, with remove, dropped. next is where to go on, empty at the end.
 }

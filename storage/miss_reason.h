@@ -17,11 +17,12 @@ enum class MissReason : std::uint8_t {
   slower,   // computing it is faster than loading it
   no_room,  // the device tier had no slot for it
   late,     // Redis had it and did not bring it in time
+  expired,  // it was older than its space allows
   behind,   // it is there, but a block before it was not had
 };
-constexpr std::array<const char*, 10> miss_reason_names = {
-    "unseen",  "evicted", "corrupt", "failed", "dropped",
-    "pending", "slower",  "no_room", "late",   "behind"};
+constexpr std::array<const char*, 11> miss_reason_names = {
+    "unseen", "evicted", "corrupt", "failed",  "dropped", "pending",
+    "slower", "no_room", "late",    "expired", "behind"};
 constexpr std::size_t miss_reasons = miss_reason_names.size();
 
 }  // namespace terrace::storage

@@ -178,6 +178,19 @@ void TieredCache::read_block(const BlockKey& key, std::function<void(Result<Bloc
   impl_->read_block(key, std::move(done));
 }
 
+void TieredCache::check_copy(const BlockKey& key, Tier tier, bool remove,
+                             std::function<void(CopyCheck)> done) {
+  impl_->check_copy(key, tier, remove, std::move(done));
+}
+ImportResult TieredCache::check_import(const RecordHeader& header) const {
+  return impl_->check_import(header);
+}
+void TieredCache::import_block(const RecordHeader& header, std::shared_ptr<const std::byte> payload,
+                               std::function<void(ImportResult)> done) {
+  impl_->import_block(header, std::move(payload), std::move(done));
+}
+void TieredCache::set_max_ages(std::vector<SpaceAge> ages) { impl_->set_max_ages(std::move(ages)); }
+
 std::optional<SpaceId> TieredCache::find_space(const BlockKey& digest) const {
   const SpaceEntry* const space = impl_->catalog().space(digest);
   return space ? std::optional<SpaceId>(space->id) : std::nullopt;

@@ -23,6 +23,8 @@
 
 #include "core/block_key.h"
 #include "core/clock.h"
+#include "core/import_outcome.h"
+#include "core/record.h"
 #include "core/space.h"
 #include "core/status.h"
 #include "core/tier.h"
@@ -62,6 +64,14 @@ struct TenantQuota {
   std::array<std::uint64_t, 3> bytes{no_quota, no_quota, no_quota};
 };
 
+// How old the blocks of a space may become.
+struct SpaceAge {
+  std::string name;             // a space's label, the first digits of its digest, or "*"
+  std::int64_t max_age_ms = 0;  // 0: any age
+};
+// So many digits are a name.
+constexpr std::size_t min_digest_digits = 8;
+
 struct CacheOptions {
   std::uint64_t device_capacity_bytes = 0;  // 0: no device tier until attach_device()
   std::uint64_t host_capacity_bytes = 0;    // 0: no host tier
@@ -80,6 +90,7 @@ struct CacheOptions {
   std::uint64_t write_behind_hour_bytes = 0;
   std::uint64_t write_behind_day_bytes = 0;
   std::vector<TenantQuota> tenants;  // each name once
+  std::vector<SpaceAge> max_ages;    // as of TieredCache::set_max_ages()
   // What pins may hold in all.
   std::uint64_t pin_capacity_bytes = 0;
   // Of each tier.
@@ -212,6 +223,7 @@ struct CacheStats {
   // Keys that a reserve named, by why they had to be computed (MissReason), as far as is
   // remembered.
   std::array<std::uint64_t, miss_reasons> misses_by_reason{};
+  std::uint64_t expired_blocks = 0;    // erased because of their age
   std::uint64_t declined_loads = 0;    // blocks left out because recomputing them is faster
   std::uint64_t waiting_acquires = 0;  // for keys that others are computing
   std::uint64_t awaited_blocks = 0;    // that came while somebody waited for them
@@ -264,6 +276,20 @@ struct BlockPayload {
   Tier tier = Tier::device;
   std::uint64_t checksum = 0;              // payload_checksum of the bytes
   std::shared_ptr<const std::byte> bytes;  // block.bytes of them
+  std::int64_t created_unix_ms = 0;        // of the block, to within core/block_age.h
+};
+
+// What a look at one copy of a block has shown.
+struct CopyCheck {
+  Status status;            // ok; not_found if there is none (any more); corruption; io_error
+  std::string place;        // where it lies, for people; "" if it verifies
+  std::uint64_t bytes = 0;  // of its payload
+  bool removed = false;     // it did not verify, and is gone
+};
+
+struct ImportResult {
+  ImportOutcome outcome = ImportOutcome::wanted;
+  std::string reason;  // of no_room and refused, for people
 };
 
 class TieredCache {
@@ -284,6 +310,13 @@ class TieredCache {
   // none from now on, and other names are ignored. Who has more than he may loses nothing at once:
   // he gives up blocks of his own when he needs room.
   void set_quotas(const std::vector<TenantQuota>& quotas);
+
+  // Other maximum ages. A block that is older than its space allows is a miss from then on, and is
+  // erased in the turns that follow: from every tier, Redis as far as it is known to be there and
+  // can be reached, whatever a pin says. Its time began when it was sealed, on whichever host, and
+  // goes on over restarts. Among the names that fit a space the shortest age holds; "*" is for
+  // spaces that no other name fits.
+  void set_max_ages(std::vector<SpaceAge> ages);
 
   // Gives the cache the device tier that it was created without: memory from the accelerator's
   // allocate(). failed_precondition if there is one already.
@@ -419,6 +452,20 @@ class TieredCache {
   // copy (Redis is not asked), resource_exhausted where too many wait already, corruption or
   // io_error of the last tier that was tried.
   void read_block(const BlockKey& key, std::function<void(Result<BlockPayload>)> done);
+
+  // Reads one copy of a block and compares it with its checksum; Redis' cannot be looked at. With
+  // `remove`, one that does not verify is lost, as it is to whoever acquires it; without, nothing
+  // changes. `done` as of read_block().
+  void check_copy(const BlockKey& key, Tier tier, bool remove, std::function<void(CopyCheck)> done);
+
+  // What import_block() would answer without its bytes: `wanted` if it would take them.
+  ImportResult check_import(const RecordHeader& header) const;
+  // Takes in a block from elsewhere, whose header says what it is and whose payload (as it is, not
+  // encoded) is compared with it: to the disk where there is one, past the tiers above, durable
+  // when `done` is called; else to the device. Its space must have been opened, and what it follows
+  // be here. `payload` must not change. `done` as of read_block().
+  void import_block(const RecordHeader& header, std::shared_ptr<const std::byte> payload,
+                    std::function<void(ImportResult)> done);
 
   // Looks at `looks` blocks in the order of their keys, from `from` on, and keeps in `latest` (a
   // heap of this function's) the ends of the `limit` prefixes that were used last, of all calls

@@ -21,8 +21,8 @@ struct ExitCode {
 inline constexpr std::array exit_codes = {
     ExitCode{exit_done, "done; doctor: there is no problem"},
     ExitCode{exit_failure,
-             "it could not be done, or somebody said no; config check and doctor: there is a "
-             "problem"},
+             "it could not be done, or somebody said no; config check, doctor and verify: "
+             "there is a problem"},
     ExitCode{exit_usage,
              "the command line is not understood, or lacks something such as --yes: nothing was "
              "done"},

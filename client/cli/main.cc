@@ -17,6 +17,8 @@ void add_all_verbs(Program& program) {
   add_erase_verbs(program);
   add_config_verbs(program);
   add_doctor_verb(program);
+  add_archive_verbs(program);
+  add_verify_verb(program);
   add_generate_verbs(program);
 }
 

@@ -55,6 +55,8 @@ void add_pin_verbs(Program& program);
 void add_erase_verbs(Program& program);
 void add_config_verbs(Program& program);
 void add_doctor_verb(Program& program);
+void add_archive_verbs(Program& program);  // export, import
+void add_verify_verb(Program& program);
 void add_generate_verbs(Program& program);  // this program itself
 
 }  // namespace terrace::cli

@@ -58,10 +58,13 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
   std::vector<Block*> run;
   catalog_.index().find(keys, run);
   const bool remote = remote_usable();
+  const std::int64_t oldest = oldest_created(*space);
   std::size_t present = 0;
   for (const Block* above = nullptr; present < run.size(); above = run[present++]) {
     const Block* const block = run[present];
-    if (!block || block->space != space_id || !obtainable(*block, remote)) break;
+    if (!block || block->space != space_id || !obtainable(*block, remote) ||
+        block->created < oldest)
+      break;
     // What comes from Redis must not come below what is not here, nor asked for with it.
     if (!block->kept() && block->parent && block->parent != above && !block->parent->kept()) break;
   }

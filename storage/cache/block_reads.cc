@@ -5,11 +5,21 @@ namespace terrace::storage {
 
 void TieredCache::Impl::read_block(const BlockKey& key,
                                    std::function<void(Result<BlockPayload>)> done) {
-  if (block_reads_waiting_.size() >= max_block_reads_waiting)
-    return done(error(StatusCode::resource_exhausted, "too many blocks are being read already"));
-  BlockRead& read = block_reads_waiting_.emplace_back();
-  read.key = key;
-  read.done = std::move(done);
+  queue_block_read({.key = key, .done = std::move(done)});
+}
+
+void TieredCache::Impl::check_copy(const BlockKey& key, Tier tier, bool remove,
+                                   std::function<void(CopyCheck)> done) {
+  queue_block_read(
+      {.key = key, .payload = {.tier = tier}, .checked = std::move(done), .remove = remove});
+}
+
+void TieredCache::Impl::queue_block_read(BlockRead read) {
+  if (block_reads_waiting_.size() >= max_block_reads_waiting) {
+    read.problem = Status(StatusCode::resource_exhausted, "too many blocks are being read already");
+    return end_block_read(std::move(read), {}, false);
+  }
+  block_reads_waiting_.push_back(std::move(read));
   pump_block_reads();
 }
 
@@ -26,17 +36,20 @@ void TieredCache::Impl::pump_block_reads() {
 void TieredCache::Impl::start_block_read(BlockRead read) {
   Block* const block = catalog_.find(read.key);
   Tier& tier = read.payload.tier;
-  while (block && tier < Tier::redis && !block->has(tier))
+  const bool too_old = block && !read.checked && expired(*block);
+  while (block && !read.checked && tier < Tier::redis && !block->has(tier))
     tier = static_cast<Tier>(static_cast<unsigned>(tier) + 1);
-  if (!block || tier >= Tier::redis) return read.done(error(read.problem));
+  if (!block || too_old || tier >= Tier::redis || !block->has(tier))
+    return end_block_read(std::move(read), {}, false);
   const SpaceEntry& space = space_of(*block);
   const std::size_t bytes = space.descriptor.block_bytes;
-  if (!read.buffer) {
+  read.payload.block.bytes = bytes;
+  if (!read.buffer && (!read.checked || tier == Tier::disk)) {
     read.payload.block = describe(*block);
+    read.payload.created_unix_ms = latest_of_age_unit(block->created, clock_.unix_ms());
     read.buffer = std::make_shared<AlignedBuffer>();
     read.buffer->ensure(bytes);
   }
-  const std::span<std::byte> destination = read.buffer->span().first(bytes);
   if (tier == Tier::disk) {
     ++block->disk_reads;
     ++disk_reads_in_flight_;
@@ -47,30 +60,40 @@ void TieredCache::Impl::start_block_read(BlockRead read) {
     request.key = block->key;
     request.parent = block->parent ? block->parent->key : space.digest;
     request.tokens.assign(block->tokens().begin(), block->tokens().end());
-    request.destination = destination;
+    request.destination = read.buffer->span().first(bytes);
+    request.leave_corrupt = !read.remove;
     block_reads_.emplace(request.ticket, std::move(read));
     disk_->read(std::move(request));
-  } else {
-    Slot& source = *(tier == Tier::device ? block->device : block->host);
-    begin_use(source);
-    const Ticket ticket = new_ticket({Operation::Kind::read, block, &source, nullptr});
-    block_reads_.emplace(ticket, std::move(read));
-    accelerator_.copy_async(ticket, destination.data(), bytes_of(source));
+    return;
   }
+  Slot& source = *(tier == Tier::device ? block->device : block->host);
+  begin_use(source);
+  const Ticket ticket = new_ticket({Operation::Kind::read, block, &source, nullptr});
+  std::byte* const to = read.buffer ? read.buffer->data() : nullptr;
+  block_reads_.emplace(ticket, std::move(read));
+  if (to)
+    accelerator_.copy_async(ticket, to, bytes_of(source));
+  else
+    accelerator_.checksum_async(ticket, bytes_of(source));
 }
 
 void TieredCache::Impl::finish_block_read(Ticket ticket, const Operation& operation,
-                                          const Status& status, std::uint64_t checksum) {
+                                          const Status& status, std::uint64_t checksum,
+                                          const std::string& place) {
   auto node = block_reads_.extract(ticket);
   BlockRead& read = node.mapped();
   const Tier tier = read.payload.tier;
   read.problem = status;
+  std::string found_at = place;
+  bool removed = false;
   if (Slot* const source = operation.slot) {
     if (status.ok() && checksum != source->checksum) {
       read.problem =
           Status(StatusCode::corruption, std::string("the bytes in the ") + to_string(tier) +
                                              " tier are not what their checksum says");
-      if (source->block) quarantine(*source);
+      found_at = std::string("slot at ") + std::to_string(source->offset);
+      removed = read.remove && source->block;
+      if (removed) quarantine(*source);
     } else if (!status.ok()) {
       ++counters(tier).failures;
     }
@@ -81,21 +104,29 @@ void TieredCache::Impl::finish_block_read(Ticket ticket, const Operation& operat
     const bool was_hole = block.hole();
     --block.disk_reads;
     --disk_reads_in_flight_;
-    const bool gone =
-        status.code() == StatusCode::corruption || status.code() == StatusCode::not_found;
-    if (!status.ok())
-      ++(status.code() == StatusCode::corruption ? counters(tier).corruptions
-                                                 : counters(tier).failures);
-    if (gone && block.on_disk())
+    const bool corrupt = status.code() == StatusCode::corruption;
+    if (!status.ok()) ++(corrupt ? counters(tier).corruptions : counters(tier).failures);
+    removed = corrupt && read.remove;
+    if ((removed || status.code() == StatusCode::not_found) && block.on_disk())
       set_disk(block, DiskCopy::none, 0);
     else
       settle(block, was_hole);
   }
-  if (!read.problem.ok()) {
+  if (!read.problem.ok() && !read.checked) {
     read.payload.tier = static_cast<Tier>(static_cast<unsigned>(tier) + 1);
     return start_block_read(std::move(read));
   }
   read.payload.checksum = checksum;
+  end_block_read(std::move(read), found_at, removed);
+}
+
+void TieredCache::Impl::end_block_read(BlockRead read, const std::string& place, bool removed) {
+  if (read.checked)
+    return read.checked({.status = std::move(read.problem),
+                         .place = place,
+                         .bytes = read.payload.block.bytes,
+                         .removed = removed});
+  if (!read.problem.ok()) return read.done(error(std::move(read.problem)));
   read.payload.bytes = {read.buffer, read.buffer->data()};
   read.done(std::move(read.payload));
 }

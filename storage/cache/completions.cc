@@ -82,7 +82,10 @@ void TieredCache::Impl::run_completions() {
           break;
         case Operation::Kind::read:
           finish_block_read(completion.ticket, operation, completion.status,
-                            completion.payload_checksum);
+                            completion.payload_checksum, completion.place);
+          break;
+        case Operation::Kind::import:
+          finish_import(completion.ticket, operation, completion.status, 0, completion.disk_bytes);
           break;
         case Operation::Kind::write:
           finish_write(operation, completion);
@@ -115,7 +118,10 @@ void TieredCache::Impl::run_completions() {
         finish_load(operation, completion.status, completion.checksum);
         break;
       case Operation::Kind::read:
-        finish_block_read(completion.ticket, operation, completion.status, completion.checksum);
+        finish_block_read(completion.ticket, operation, completion.status, completion.checksum, {});
+        break;
+      case Operation::Kind::import:
+        finish_import(completion.ticket, operation, completion.status, completion.checksum, 0);
         break;
       case Operation::Kind::verify:
         finish_check(operation, completion.status, completion.checksum);
@@ -167,6 +173,7 @@ void TieredCache::Impl::tick() {
   continue_prefix_evictions();
   copy_ahead();
   pump_writes();
+  erase_expired_blocks();
   forget_old_remote_blocks();
   pump_shares();
   evict_disk_ahead();

@@ -60,8 +60,8 @@ void TieredCache::Impl::continue_drops() {
   wake();
 }
 
-void TieredCache::Impl::strip(Block& block) {
-  miss_notes_.note(block.key, MissReason::dropped);
+void TieredCache::Impl::strip(Block& block, MissReason why) {
+  miss_notes_.note(block.key, why);
   Slot* const slots[] = {block.device, block.host};
   if (block.in_redis() && !is_fetching(block)) {
     if (!block.occupies_local()) return set_redis(block, RedisCopy::none);  // the end of the block

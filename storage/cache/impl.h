@@ -1,8 +1,8 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
 // roles in a file each: match.cc, leases.cc, pins.cc, acquire.cc, single_flight.cc, load.cc,
 // seal.cc, evict.cc, evict_prefix.cc, write_behind.cc, demote.cc, remote_lookup.cc, remote_load.cc,
-// remote_write.cc, block_reads.cc, recover.cc, drain.cc, report.cc, prefixes.cc, completions.cc,
-// invariants.cc.
+// remote_write.cc, block_reads.cc, import.cc, age.cc, recover.cc, drain.cc, report.cc, prefixes.cc,
+// completions.cc, invariants.cc.
 #pragma once
 
 #include <array>
@@ -68,6 +68,12 @@ constexpr std::size_t max_prefix_evictions_a_turn = 512;
 // waiting for that.
 constexpr std::size_t max_block_reads_in_flight = 4;
 constexpr std::size_t max_block_reads_waiting = 64;
+// Blocks from elsewhere whose payload is on its way, each in memory of its own.
+constexpr std::size_t max_imports_in_flight = 16;
+// What one turn does of looking for blocks that are too old, and how long it rests at the end.
+constexpr std::size_t max_age_looks_a_turn = 4096;
+constexpr std::size_t max_expired_a_turn = 256;
+constexpr std::int64_t age_pass_pause_ns = 10'000'000'000;
 constexpr const char* drop_note_prefix = "drop/";
 // Pins are looked through now and then, and device and host must have room for others.
 constexpr std::size_t max_pins = 1024;
@@ -165,6 +171,15 @@ class TieredCache::Impl {
 
   // block_reads.cc
   void read_block(const BlockKey& key, std::function<void(Result<BlockPayload>)> done);
+  void check_copy(const BlockKey& key, Tier tier, bool remove, std::function<void(CopyCheck)> done);
+
+  // import.cc
+  ImportResult check_import(const RecordHeader& header) const;
+  void import_block(const RecordHeader& header, std::shared_ptr<const std::byte> payload,
+                    std::function<void(ImportResult)> done);
+
+  // age.cc
+  void set_max_ages(std::vector<SpaceAge> ages);
 
   // drain.cc
   void drain(std::function<void()> done);
@@ -204,6 +219,7 @@ class TieredCache::Impl {
       move,            // from `slot` to `other`, in the same arena
       fetch,           // into `slot` from Redis, on the way to `other` if there is one
       share,           // of `slot` to Redis
+      import,          // of memory from elsewhere to `slot`, or to the disk if there is none
       read,            // of `slot`, or of the disk if there is none, into memory of its own
       drop_erase,      // of a space from Redis, in a drop
     };
@@ -247,13 +263,21 @@ class TieredCache::Impl {
     bool finished() const { return waiting == 0 && !awaits; }
   };
 
-  // A payload on its way out of the cache.
+  // A payload on its way out of the cache, or a look at a copy.
   struct BlockRead {
     BlockKey key;
     BlockPayload payload;
-    std::shared_ptr<AlignedBuffer> buffer;  // null: not begun
+    std::shared_ptr<AlignedBuffer> buffer;  // null: not begun, or not needed
     Status problem;                         // of the tier that was tried last
     std::function<void(Result<BlockPayload>)> done;
+    std::function<void(CopyCheck)> checked;  // in place of `done`: this tier only
+    bool remove = true;                      // what does not verify
+  };
+  // A block on its way in from elsewhere.
+  struct Import {
+    std::shared_ptr<const std::byte> payload;
+    std::uint64_t checksum = 0;
+    std::function<void(ImportResult)> done;
   };
 
   // What Redis is asked.
@@ -506,7 +530,7 @@ class TieredCache::Impl {
   // drop_space.cc
   void continue_drops();
   // Takes every copy that is not at work from a block, which may be gone afterwards.
-  void strip(Block& block);
+  void strip(Block& block, MissReason why = MissReason::dropped);
   void erase_drop_in_redis();
   void finish_drop_erase(const Status& status);
   void finish_drop();
@@ -517,7 +541,25 @@ class TieredCache::Impl {
   // Reads from the first tier at or below payload.tier that has the block; its end if none has.
   void start_block_read(BlockRead read);
   void finish_block_read(Ticket ticket, const Operation& operation, const Status& status,
-                         std::uint64_t checksum);
+                         std::uint64_t checksum, const std::string& place);
+  void queue_block_read(BlockRead read);
+  void end_block_read(BlockRead read, const std::string& place, bool removed);
+
+  // import.cc
+  void import_to_disk(Block& block, Import import);
+  void import_to_device(Block& block, Import import);
+  void finish_import(Ticket ticket, const Operation& operation, const Status& status,
+                     std::uint64_t checksum, std::uint64_t disk_bytes);
+
+  // age.cc
+  void apply_max_age(SpaceEntry& space);
+  // Blocks of the space that were made before this (core/block_age.h) are too old.
+  std::int64_t oldest_created(const SpaceEntry& space) const;
+  bool expired(const Block& block) const { return block.created < oldest_created(space_of(block)); }
+  // Takes the block out of every tier as far as nothing is at work on it; it may be gone
+  // afterwards.
+  void erase_expired(const BlockKey& key);
+  void erase_expired_blocks();
 
   // evict_prefix.cc
   void continue_prefix_evictions();
@@ -639,6 +681,12 @@ class TieredCache::Impl {
 
   std::deque<BlockRead> block_reads_waiting_;
   std::unordered_map<Ticket, BlockRead> block_reads_;
+  std::unordered_map<Ticket, Import> imports_;
+
+  bool some_space_ages_ = false;  // has or had a maximum age
+  BlockKey age_cursor_;
+  std::int64_t next_age_pass_ns_ = 0;
+  std::uint64_t expired_blocks_ = 0;
 
   // A slab whose blocks are moving out of it.
   struct Clearing {

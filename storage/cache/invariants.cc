@@ -107,8 +107,8 @@ Status TieredCache::Impl::check_invariants() const {
       return fail("a copy without a slot");
     for (std::size_t tier = 0; tier < local_tiers; ++tier)
       copies[tier] += block.has(static_cast<Tier>(tier));
-    disk_bytes += block.disk_bytes;
-    used_by[{space_of(block).tenant, Tier::disk}] += block.disk_bytes;
+    disk_bytes += block.disk_bytes();
+    used_by[{space_of(block).tenant, Tier::disk}] += block.disk_bytes();
     holes += block.hole();
     if (!block.present() && !block.occupies_anything() && block.children.empty() &&
         block.disk_reads == 0)

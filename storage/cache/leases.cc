@@ -93,7 +93,9 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
     if (remote_ && !(block && block->in_redis())) ++counters(Tier::redis).misses;
     if (!block && reuse_) unknown.push_back(key);
     MissReason reason = MissReason::behind;
-    if (!block || !block->present())
+    if (block && expired(*block))
+      reason = MissReason::expired;
+    else if (!block || !block->present())
       reason = flights_.others_compute(key, session) ? MissReason::pending : MissReason::unseen;
     ++misses_by_reason_[static_cast<std::size_t>(miss_notes_.take(key, reason))];
   }

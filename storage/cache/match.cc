@@ -17,9 +17,11 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
   double load_ns = 0;
   bool leading = true;
   const bool remote = remote_usable();
+  const std::int64_t oldest = oldest_created(*space);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Block* block = found[i];
-    if (!block || block->space != space_id || !obtainable(*block, remote)) {
+    if (!block || block->space != space_id || !obtainable(*block, remote) ||
+        block->created < oldest) {
       leading = false;
       if (flights_.pending(keys[i])) result.blocks[i] = BlockState::pending;
       continue;
@@ -42,7 +44,7 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
     const auto [block, shared] =
         catalog_.best_partial(*space, last, rest.first(std::min(block_tokens, rest.size())));
     // A whole block that is there under another key differs in what is no token: images, a salt.
-    if (block && shared < block_tokens) {
+    if (block && shared < block_tokens && block->created >= oldest) {
       result.partial_tokens = shared;
       result.partial_key = block->key;
       result.partial_tier = block->highest_tier();

@@ -59,9 +59,9 @@ void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_dro
   // Others are opened when a client asks: all that there ever were would fill the limit some day.
   for (const SpaceDescriptor& descriptor : disk_->take_recovered_spaces())
     if (with_blocks.contains(descriptor.digest()))
-      (void)catalog_.open_space(
-          descriptor,
-          tenants_.id_of(descriptor.tenant));  // one that does not validate has no blocks here
+      // One that does not validate has no blocks here.
+      if (const auto space = catalog_.open_space(descriptor, tenants_.id_of(descriptor.tenant)))
+        apply_max_age(**space);
 
   // From the heads on: whatever is not reached so has lost an ancestor and could never be matched.
   struct Head {
@@ -88,6 +88,7 @@ void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_dro
       reached[i] = true;
       adopted.push_back(block);
       block->recency = found.recency;
+      block->created = age_unit_of(found.created_unix_ms) & max_age_unit;
       if (reuse_) reuse_->recover(*block);
       recency_ = std::max(recency_, found.recency);
       recover_disk_copy(*block, found.disk_bytes);
@@ -105,6 +106,7 @@ Result<SpaceId> TieredCache::Impl::open_space(const SpaceDescriptor& descriptor)
   auto space = catalog_.open_space(descriptor, tenants_.id_of(descriptor.tenant));
   if (!space) return error(space.error());
   if (catalog_.spaces().size() > known) {
+    apply_max_age(**space);
     if (disk_) disk_->add_space(descriptor);
     if (remote_) remote_->add_space(descriptor);
   }

@@ -53,7 +53,16 @@ void TieredCache::Impl::finish_fetch(const Operation& operation,
   Slot* const device = operation.other;  // which it goes on to
   // None if the block was sealed meanwhile: nobody needs these bytes any more.
   Block* const block = to.block;
-  const StatusCode code = completion.status.code();
+  StatusCode code = completion.status.code();
+  if (code == StatusCode::ok && block && completion.created_unix_ms != 0) {
+    block->created =
+        age_unit_of(std::min(completion.created_unix_ms, clock_.unix_ms())) & max_age_unit;
+    if (expired(*block)) {
+      // Another host allows it to become older.
+      code = StatusCode::not_found;
+      remote_->erase(space_of(*block).digest, std::span(&block->key, 1));
+    }
+  }
   const bool good = code == StatusCode::ok;
   redis_rate_.finished(clock_.monotonic_ns(), good ? bytes_of(to).size() : 0);
   --fetches_in_flight_;

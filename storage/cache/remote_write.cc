@@ -136,7 +136,7 @@ bool TieredCache::Impl::continue_share() {
   Share& share = *share_;
   for (; share.next < share.keys.size(); ++share.next) {
     Block* const block = catalog_.find(share.keys[share.next]);
-    if (!block || space_of(*block).dropping) return true;
+    if (!block || space_of(*block).dropping || expired(*block)) return true;
     if (block->redis != RedisCopy::none) continue;
     Slot* const source = share_source(*block);
     // A block behind one that is missing would be found by nobody.
@@ -165,6 +165,10 @@ void TieredCache::Impl::start_share(Block& block, Slot& source) {
   request.tokens.assign(block.tokens().begin(), block.tokens().end());
   request.payload = bytes_of(source);
   request.payload_checksum = source.checksum;
+  request.created_unix_ms = latest_of_age_unit(block.created, clock_.unix_ms());
+  if (const std::int64_t max_age_ms = space_of(block).max_age_ms; max_age_ms != 0)
+    request.max_ttl_ms = std::max<std::int64_t>(
+        1, std::int64_t{block.created} * age_unit_ms + max_age_ms - clock_.unix_ms());
   remote_->write(std::move(request));
 }
 

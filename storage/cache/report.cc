@@ -66,6 +66,7 @@ CacheStats TieredCache::Impl::stats() const {
       tenant.quota_bytes[at] = tenants_.quota(id, tier);
     }
   }
+  stats.expired_blocks = expired_blocks_;
   stats.pins = pins_.size();
   stats.pinned_bytes = pins_.bytes(PinFloor::anywhere);
   stats.pin_capacity_bytes = options_.pin_capacity_bytes;
@@ -113,7 +114,7 @@ std::optional<BlockDetails> TieredCache::Impl::inspect(const BlockKey& key) cons
   };
   if (block->in_device()) details.device = of_slot(*block->device);
   if (block->in_host()) details.host = of_slot(*block->host);
-  if (block->on_disk()) details.disk_bytes = block->disk_bytes;
+  if (block->on_disk()) details.disk_bytes = block->disk_bytes();
   for ([[maybe_unused]] const Block* child : block->children) ++details.children;
   if (block->in_device() && block->device->holders > 0)
     for (const auto& [id, session] : sessions_)

@@ -10,6 +10,7 @@ Block* TieredCache::Impl::add_block(SpaceEntry& space, Block* parent, const Bloc
   Block* const block = catalog_.insert(space, parent, key, tokens);
   if (!block) return nullptr;
   block->remote_tail = remote_tail;
+  block->created = age_unit_of(clock_.unix_ms()) & max_age_unit;
   if (block->hole()) catalog_.count_hole(1);
   if (!pins_.empty()) block->pin = pins_.floor(key);
   return block;
@@ -83,11 +84,13 @@ void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk
   if (copy == DiskCopy::present) ++counters(Tier::disk).blocks;
   if ((block.disk == DiskCopy::none) != (copy == DiskCopy::none))
     count_child(block, Tier::disk, copy == DiskCopy::none ? -1 : 1);
-  disk_bytes_ += disk_bytes - block.disk_bytes;
-  tenants_.add(space_of(block).tenant, Tier::disk,
-               static_cast<std::int64_t>(disk_bytes) - static_cast<std::int64_t>(block.disk_bytes));
+  const std::uint64_t bytes_before = block.disk_bytes();
   block.disk = copy;
-  block.disk_bytes = static_cast<std::uint32_t>(disk_bytes);
+  block.set_disk_bytes(disk_bytes);
+  disk_bytes_ += block.disk_bytes() - bytes_before;
+  tenants_.add(
+      space_of(block).tenant, Tier::disk,
+      static_cast<std::int64_t>(block.disk_bytes()) - static_cast<std::int64_t>(bytes_before));
   block.disk_unreadable = false;
   leave_to_remote(block);
   settle(block, was_hole);
@@ -124,10 +127,10 @@ void TieredCache::Impl::end_remote_tail(Block& block) {
 
 void TieredCache::Impl::recover_disk_copy(Block& block, std::uint64_t disk_bytes) {
   ++counters(Tier::disk).blocks;
-  disk_bytes_ += disk_bytes;
-  tenants_.add(space_of(block).tenant, Tier::disk, static_cast<std::int64_t>(disk_bytes));
+  block.set_disk_bytes(disk_bytes);
+  disk_bytes_ += block.disk_bytes();
+  tenants_.add(space_of(block).tenant, Tier::disk, static_cast<std::int64_t>(block.disk_bytes()));
   block.disk = DiskCopy::present;
-  block.disk_bytes = static_cast<std::uint32_t>(disk_bytes);
   catalog_.count_hole(-1);
   if (block.parent) ++block.parent->children_in[static_cast<std::size_t>(Tier::disk)];
 }

@@ -28,6 +28,12 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     // The key comes from the tokens: a client cannot put bytes under a name of its choice.
     const BlockKey key = derive_block_key(request.parent, request.tokens);
     Block* block = catalog_.find(key);
+    if (block && expired(*block)) {
+      // Computed anew, it begins anew.
+      erase_expired(key);
+      block = catalog_.find(key);
+      if (block) block->created = age_unit_of(clock_.unix_ms()) & max_age_unit;
+    }
     if (block && block->device && is_fetching(*block)) give_up_fetch(*block->device);
     if (block && block->device) {
       outcomes[i] = SealOutcome::duplicate;
@@ -39,6 +45,7 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       block = add_block(space, parent, key, request.tokens);
       if (!block) continue;
     }
+    if (!block->kept()) block->created = age_unit_of(clock_.unix_ms()) & max_age_unit;
     --reserved_slots_;
     slot->state = SlotState::copy;
     slot->checksum = request.checksum;

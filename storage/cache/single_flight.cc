@@ -10,7 +10,7 @@ std::optional<std::vector<SlotOffset>> TieredCache::Impl::claim(SessionId sessio
   if (!keys.empty()) {
     const Block* first = catalog_.find(keys.front());
     // What only Redis has was not worth loading, or did not come in time.
-    if (first && first->space == space && first->kept()) return std::nullopt;
+    if (first && first->space == space && first->kept() && !expired(*first)) return std::nullopt;
     if (flights_.others_compute(keys.front(), session)) return std::nullopt;
   }
   return reserve(session, lease, space, keys, unnamed);

@@ -131,6 +131,7 @@ void TieredCache::Impl::start_write(Block& block, Slot& source) {
   request.payload = bytes_of(source);
   request.payload_checksum = source.checksum;
   request.recency = block.recency;
+  request.created_unix_ms = latest_of_age_unit(block.created, clock_.unix_ms());
   disk_->write(std::move(request));
 }
 
@@ -139,7 +140,7 @@ void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompl
   Slot& source = *operation.slot;
   --writes_in_flight_;
   write_bytes_in_flight_ -= write_bytes(block);
-  const std::uint64_t wanted = block.disk_bytes;
+  const std::uint64_t wanted = block.disk_bytes();
   const StatusCode code = completion.status.code();
   if (code != StatusCode::corruption && code != StatusCode::no_space) {
     write_budget_.spend(clock_.unix_ms(), code == StatusCode::ok ? completion.disk_bytes : wanted);
@@ -173,7 +174,7 @@ void TieredCache::Impl::finish_write(const Operation& operation, const DiskCompl
     for (std::size_t evicted = 0; freed < target && evicted < max_evictions_a_turn; ++evicted) {
       Block* victim = next_disk_victim(&space_of(*kept));
       if (!victim || victim == kept->parent) break;
-      freed += victim->disk_bytes;
+      freed += victim->disk_bytes();
       evict(*victim, Tier::disk);
     }
     if (freed == 0 && writes_in_flight_ == 0 && disk_reads_in_flight_ == 0) {

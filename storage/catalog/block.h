@@ -7,7 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "core/block_age.h"
 #include "core/block_key.h"
+#include "core/record.h"
+#include "core/space.h"
 #include "core/tier.h"
 #include "storage/catalog/short_pointer.h"
 #include "storage/ids.h"
@@ -147,24 +150,32 @@ struct Block {
 
   ShortPointer<Block> parent;  // null for a first block
   Children children;
-  TreeLinks siblings;            // among the children of its parent
-  TreeLinks disk_eviction;       // in the eviction policy of the disk; a slot has that of its tier
-  std::uint32_t disk_bytes = 0;  // of the capacity: what it takes, an estimate while writing
+  TreeLinks siblings;       // among the children of its parent
+  TreeLinks disk_eviction;  // in the eviction policy of the disk; a slot has that of its tier
+  std::uint32_t created : age_bits = 0;  // core/block_age.h
+  std::uint32_t disk_reads : 8 = 0;      // under way
 
   // Children with a copy, or one under way, in each tier.
   std::array<std::uint32_t, local_tiers> children_in{};
   // policy_*: the eviction policy's own.
   std::uint32_t policy_time = 0;
-  std::uint8_t policy_class = 0;
-  std::uint8_t disk_reads = 0;  // under way
+  std::uint16_t disk_units = 0;  // see disk_bytes()
   Candidate device_candidate : 3 = Candidate::no;
   Candidate host_candidate : 3 = Candidate::no;
+  std::uint8_t policy_class : 1 = 0;
   Candidate disk_candidate : 3 = Candidate::no;
   std::uint8_t token_count_log2 : 4 = 0;
 
   Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
+
+  // What it takes of the disk's capacity, an estimate while it is written: records are whole units.
+  std::uint64_t disk_bytes() const { return std::uint64_t{disk_units} * record_header_bytes; }
+  void set_disk_bytes(std::uint64_t bytes) {
+    disk_units =
+        static_cast<std::uint16_t>((bytes + record_header_bytes - 1) / record_header_bytes);
+  }
 
   std::span<const Token> tokens() const {
     return {reinterpret_cast<const Token*>(this + 1), token_count()};
@@ -232,6 +243,7 @@ inline bool anchors_others(const Block& block) {
   return false;
 }
 
+static_assert(max_block_bytes / record_header_bytes + 1 <= UINT16_MAX);  // disk_units
 // With its place in the index at most 128 bytes a block besides its tokens.
 static_assert(sizeof(Block) <= 112);
 

@@ -26,6 +26,7 @@ struct SpaceEntry {
   std::uint32_t shelf = 0;           // spaces of the same size class and tenant share it
   Children* first_blocks = nullptr;  // in the catalog's region
   std::uint64_t blocks = 0;          // entries
+  std::int64_t max_age_ms = 0;       // of its blocks; 0: any
   bool dropping = false;             // its blocks are on their way out; nobody may use it meanwhile
 };
 

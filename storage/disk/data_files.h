@@ -36,6 +36,7 @@ class DataFiles {
   // then.
   void release(const Extent& extent);
 
+  std::string path(std::uint32_t file) const;
   int fd(std::uint32_t file) const { return files_by_number_.at(file).fd.get(); }
   // Whole units of a file; 0 if there is no such file.
   std::uint32_t units(std::uint32_t file) const;
@@ -54,7 +55,6 @@ class DataFiles {
     std::uint32_t units = 0;
   };
 
-  std::string path(std::uint32_t file) const;
   void adopt(std::uint32_t file, Files::DataFile opened, std::uint64_t bytes);
 
   Files& files_;

@@ -67,10 +67,12 @@ void DiskEngine::finish_read(ReadOperation* operation, Result<std::uint64_t> out
     completion.payload_checksum = *outcome;
   } else {
     completion.status = outcome.error();
-    if (completion.status.code() == StatusCode::corruption) {
+    const Extent& extent = operation->located.extent;
+    completion.place = data_->path(extent.file) + " at " + std::to_string(extent.offset_bytes());
+    if (completion.status.code() == StatusCode::corruption && !operation->request.leave_corrupt) {
       spdlog::warn("disk: block {} does not verify ({}); it is dropped", key.hex(),
                    completion.status.message());
-      quarantine(key, operation->located.extent);
+      quarantine(key, extent);
     }
   }
   complete(std::move(completion));

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string>
 
+#include "core/space_file.h"
 #include "storage/disk/disk_engine.h"
 #include "storage/disk/disk_tags.h"
-#include "storage/disk/space_file.h"
 
 namespace terrace::storage {
 
@@ -164,6 +164,7 @@ void DiskEngine::write_arrived(WriteOperation* operation, std::int64_t result) {
   entry.codec = operation->header.codec;
   entry.payload_bytes = operation->header.payload_bytes;
   entry.stored_bytes = operation->header.stored_bytes;
+  entry.created_unix_ms = operation->header.created_unix_ms;
   entry.sequence = next_sequence_++;
   stored_writes_.push_back(std::move(stored));
   end_write_operation(operation);

@@ -99,7 +99,8 @@ Status WriteOperation::prepare(PayloadCodec* codec, std::size_t element_bytes,
   header.codec = Codec::raw;
   header.payload_bytes = header.stored_bytes = payload.size();
   header.payload_checksum = header.stored_checksum = request.payload_checksum;
-  header.created_unix_ms = now_unix_ms;
+  header.created_unix_ms = request.created_unix_ms != 0 ? request.created_unix_ms : now_unix_ms;
+  header.written_unix_ms = now_unix_ms;
 
   const auto mismatch = [] {
     return Status(StatusCode::corruption,

@@ -163,7 +163,7 @@ void DiskSet::read(DiskRead request) {
   if (rests(part))
     return complete(
         {request.ticket, Status(StatusCode::io_error, part.directory + " fails"), 0, 0});
-  reading_[request.ticket] = request.key;
+  reading_[request.ticket] = {request.key, request.leave_corrupt};
   part.store->read(std::move(request));
 }
 
@@ -227,9 +227,10 @@ void DiskSet::handle(std::size_t part, DiskCompletion completion) {
   if (const auto at = reading_.find(ticket); at != reading_.end()) {
     const StatusCode code = completion.status.code();
     note_outcome(parts_[part], completion.status);
-    const auto known = part_of_.find(at->second);
-    if ((code == StatusCode::corruption || code == StatusCode::not_found) &&
-        known != part_of_.end() && known->second == part)
+    const auto known = part_of_.find(at->second.key);
+    const bool dropped = code == StatusCode::corruption && !at->second.leave_corrupt;
+    if ((dropped || code == StatusCode::not_found) && known != part_of_.end() &&
+        known->second == part)
       part_of_.erase(known);
     reading_.erase(at);
     completed_.push_back(std::move(completion));

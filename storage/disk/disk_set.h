@@ -73,6 +73,10 @@ class DiskSet final : public DiskTier {
     Status problem;  // of the directory tried first
     std::deque<Later> later;
   };
+  struct Reading {
+    BlockKey key;
+    bool leave_corrupt = false;
+  };
   struct Flushing {
     std::size_t left = 0;
     Status status;
@@ -94,7 +98,7 @@ class DiskSet final : public DiskTier {
   std::vector<RecoveredBlock> recovered_blocks_;
   std::unordered_map<Ticket, Writing> writing_;
   std::unordered_map<BlockKey, Ticket> writing_key_;
-  std::unordered_map<Ticket, BlockKey> reading_;
+  std::unordered_map<Ticket, Reading> reading_;
   std::unordered_map<Ticket, Flushing> flushing_;
   std::vector<DiskCompletion> completed_;  // without any directory
   std::function<void()> notify_;

@@ -29,6 +29,7 @@ struct RecoveredBlock {
   SharedTokens tokens;
   std::uint64_t disk_bytes = 0;  // what it takes of the capacity: header, stored payload, padding
   std::uint64_t recency = 0;     // larger is more recent; as last told by touch() or write()
+  std::int64_t created_unix_ms = 0;  // as told by write()
 };
 
 struct DiskWrite {
@@ -39,6 +40,7 @@ struct DiskWrite {
   std::uint64_t payload_checksum =
       0;  // verified while the payload is read: a mismatch completes as corruption
   std::uint64_t recency = 0;
+  std::int64_t created_unix_ms = 0;  // kept in the record; 0: now
 };
 
 struct DiskRead {
@@ -46,7 +48,8 @@ struct DiskRead {
   BlockKey space, key, parent;
   std::vector<Token> tokens;  // what the record must say of itself
   std::span<std::byte>
-      destination;  // payload_bytes, page-aligned; undefined contents if the read fails
+      destination;             // payload_bytes, page-aligned; undefined contents if the read fails
+  bool leave_corrupt = false;  // a record that does not verify stays as it is
 };
 
 // ok: a write is durable (data first, then its index entry), or a read put verified bytes into its
@@ -58,6 +61,7 @@ struct DiskCompletion {
   Status status;
   std::uint64_t payload_checksum = 0;  // reads: of the bytes delivered
   std::uint64_t disk_bytes = 0;        // writes: what the block now takes of the capacity
+  std::string place = {};              // reads of what does not verify: where it lies, for people
 };
 
 // A small fact that the cache keeps across restarts beside its blocks, such as a pin.

@@ -29,7 +29,7 @@ constexpr const char* version_key = "mversion";
 constexpr const char* window_key = "mwindow";
 constexpr std::size_t block_cache_bytes = 8 * mib;
 constexpr std::size_t scan_readahead_bytes = 4 * mib;
-constexpr std::size_t entry_tokens_at = 104;
+constexpr std::size_t entry_tokens_at = 112;
 constexpr std::size_t extent_value_bytes = 12;
 constexpr std::size_t max_log_line_bytes = 512;
 
@@ -82,6 +82,7 @@ std::string encode_entry(const IndexEntry& entry) {
   store_le(to + 32, entry.sequence);
   store_le(to + 40, entry.space);
   store_le(to + 72, entry.parent);
+  store_le(to + 104, entry.created_unix_ms);
   if (token_bytes > 0) std::memcpy(to + entry_tokens_at, entry.tokens.data(), token_bytes);
   return value;
 }
@@ -101,6 +102,7 @@ bool decode_entry(std::string_view key, std::string_view value, IndexEntry& entr
   entry.sequence = load_le<std::uint64_t>(from + 32);
   entry.space = load_le<BlockKey>(from + 40);
   entry.parent = load_le<BlockKey>(from + 72);
+  entry.created_unix_ms = load_le<std::int64_t>(from + 104);
   entry.tokens.resize((value.size() - entry_tokens_at) / sizeof(Token));
   if (!entry.tokens.empty())
     std::memcpy(entry.tokens.data(), from + entry_tokens_at, value.size() - entry_tokens_at);
@@ -171,7 +173,8 @@ class Index::Impl {
 
   Status open(Mode mode) {
     // Without this file RocksDB would see no database and, worse, might make a new one over it.
-    if (mode == Mode::open) {
+    read_only_ = mode == Mode::look;
+    if (mode != Mode::create) {
       if (const auto there = files_.read_file(path_ + "/CURRENT"); !there) return there.error();
     }
     if (Status opened = reopen(mode == Mode::create); !opened.ok()) return opened;
@@ -307,8 +310,11 @@ class Index::Impl {
 
   Status reopen(bool create) {
     rocksdb::DB* opened = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(
-        database_options(files_.index_environment(), create, log_bytes_), path_, &opened);
+    const rocksdb::Options options =
+        database_options(files_.index_environment(), create, log_bytes_);
+    const rocksdb::Status status = read_only_
+                                       ? rocksdb::DB::OpenForReadOnly(options, path_, &opened)
+                                       : rocksdb::DB::Open(options, path_, &opened);
     database_.reset(opened);
     return to_status(status, "could not open the index");
   }
@@ -316,6 +322,7 @@ class Index::Impl {
   Files& files_;
   const std::string path_;
   const std::uint64_t log_bytes_;
+  bool read_only_ = false;
   std::unique_ptr<rocksdb::DB> database_;
   std::vector<BlockKey> undo_;  // puts whose commit failed and may yet be on the disk
 };

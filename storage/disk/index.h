@@ -18,7 +18,7 @@
 
 namespace terrace::storage {
 
-constexpr std::uint32_t index_version = 2;
+constexpr std::uint32_t index_version = 3;
 
 constexpr std::uint64_t min_index_log_bytes = 64ull << 10, max_index_log_bytes = 16ull << 20;
 
@@ -28,7 +28,8 @@ struct IndexEntry {
   Extent extent;
   Codec codec = Codec::raw;
   std::uint64_t payload_bytes = 0, stored_bytes = 0;
-  std::uint64_t sequence = 0;  // grows with every entry ever written: the newer of two wins
+  std::uint64_t sequence = 0;        // grows with every entry ever written: the newer of two wins
+  std::int64_t created_unix_ms = 0;  // as the record says
 };
 
 // Deletes take effect first, then puts, then recency and notes (an empty value removes one).
@@ -47,13 +48,14 @@ struct IndexBatch {
 // One thread at a time, but for scan().
 class Index {
  public:
-  enum class Mode { create, open };
+  enum class Mode { create, open, look };
 
   // create: `path` is not there yet; it is incomplete (and open() calls it corrupt) until
   // mark_complete().
   // open: not_found if there is no index; corruption if it is there and cannot be used: rebuild it;
   // failed_precondition for another version; io_error for what may pass, such as no free file
   // descriptors: nothing may be thrown away then.
+  // look: as open, and changes nothing; only scan() and what follows it may be called.
   // `log_bytes` bounds the log that a start after a crash replays, and with it what the index takes
   // besides its entries: a few times as much. `files` must outlive it.
   static Result<std::unique_ptr<Index>> open(Files& files, const std::string& path, Mode mode,

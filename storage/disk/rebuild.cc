@@ -111,7 +111,9 @@ Status find_in_run(Files& files, int fd, const Extent& run, bool whole,
       entry.codec = header->codec;
       entry.payload_bytes = header->payload_bytes;
       entry.stored_bytes = header->stored_bytes;
-      record.created_unix_ms = header->created_unix_ms;
+      entry.created_unix_ms = header->created_unix_ms;
+      record.written_unix_ms =
+          header->written_unix_ms != 0 ? header->written_unix_ms : header->created_unix_ms;
       record.stored_checksum = header->stored_checksum;
       if (whole && !payload_verifies(files, fd, record)) {
         offset += extent_unit_bytes;
@@ -128,10 +130,10 @@ Status find_in_run(Files& files, int fd, const Extent& run, bool whole,
   return {};
 }
 
-void sort_by_creation(std::vector<FoundRecord>& found) {
+void sort_by_time(std::vector<FoundRecord>& found) {
   std::stable_sort(found.begin(), found.end(),
                    [](const FoundRecord& left, const FoundRecord& right) {
-                     return left.created_unix_ms < right.created_unix_ms;
+                     return left.written_unix_ms < right.written_unix_ms;
                    });
 }
 
@@ -144,7 +146,7 @@ Result<std::vector<IndexEntry>> find_records(Files& files, const DataFiles& data
         !status.ok())
       return error(status);
   }
-  sort_by_creation(found);
+  sort_by_time(found);
   std::unordered_map<BlockKey, std::size_t> last;
   for (std::size_t i = 0; i < found.size(); ++i) last[found[i].entry.key] = i;
   std::vector<IndexEntry> entries;
@@ -165,7 +167,7 @@ Result<std::vector<FoundRecord>> find_whole_records(Files& files, const DataFile
     if (Status status = find_in_run(files, data.fd(run.file), run, true, found); !status.ok())
       return error(status);
   }
-  sort_by_creation(found);
+  sort_by_time(found);
   return found;
 }
 

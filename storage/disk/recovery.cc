@@ -10,8 +10,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/space_file.h"
 #include "storage/disk/rebuild.h"
-#include "storage/disk/space_file.h"
 
 namespace terrace::storage {
 
@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::string_view format_prefix = "terrace disk format ";
 
-Result<UniqueFd> lock(const std::string& directory, Files& files) {
+}  // namespace
+
+Result<UniqueFd> lock_store(const std::string& directory, Files& files) {
   auto locked = files.lock_file(directory + "/LOCK", std::to_string(::getpid()) + "\n");
   if (locked || locked.error().code() != StatusCode::already_exists) return locked;
   std::string owner = locked.error().message();
@@ -29,8 +31,7 @@ Result<UniqueFd> lock(const std::string& directory, Files& files) {
                                                (owner.empty() ? "" : " (pid " + owner + ")"));
 }
 
-// True if the file is there and of this version, false if it is missing.
-Result<bool> check_format(const std::string& directory, Files& files) {
+Result<bool> check_store_format(const std::string& directory, Files& files) {
   const auto text = files.read_file(directory + "/FORMAT");
   if (!text) {
     if (text.error().code() == StatusCode::not_found) return false;
@@ -49,7 +50,7 @@ Result<bool> check_format(const std::string& directory, Files& files) {
                    "; this program reads version " + std::to_string(disk_format_version));
 }
 
-Result<std::vector<SpaceDescriptor>> read_spaces(const std::string& directory, Files& files) {
+Result<std::vector<SpaceDescriptor>> read_store_spaces(const std::string& directory, Files& files) {
   std::vector<SpaceDescriptor> spaces;
   const auto names = files.list(directory);
   if (!names) return error(names.error());
@@ -68,6 +69,8 @@ Result<std::vector<SpaceDescriptor>> read_spaces(const std::string& directory, F
   }
   return spaces;
 }
+
+namespace {
 
 // An estimate is not believed without bound.
 constexpr std::uint64_t max_estimated_entries = 20'000'000;
@@ -90,7 +93,7 @@ class Entries {
   void reserve(std::size_t size) { all_.reserve(size); }
   void add(const IndexEntry& entry, std::uint64_t recency) {
     all_.push_back({{entry.space, entry.key, entry.parent, packer_.copy(entry.tokens),
-                     entry.extent.bytes(), recency},
+                     entry.extent.bytes(), recency, entry.created_unix_ms},
                     {entry.extent, entry.codec, static_cast<std::uint32_t>(entry.payload_bytes),
                      static_cast<std::uint32_t>(entry.stored_bytes)},
                     entry.sequence});
@@ -215,7 +218,7 @@ Status add_uncommitted(const std::vector<Extent>& window, Files& files, OpenedSt
     record->entry.sequence = ++sequence;
     // Recency is the time, or a little more than that, and the second before a crash is lost.
     const auto recency =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, record->created_unix_ms));
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, record->written_unix_ms));
     batch.recency.emplace_back(record->entry.key, recency);
     parts.front().add(record->entry, recency);
     batch.puts.push_back(std::move(record->entry));
@@ -368,13 +371,13 @@ Result<OpenedStore> open_store(const DiskOptions& options, Files& files) {
   OpenedStore store;
   if (Status made = files.create_directories(spaces_directory(directory)); !made.ok())
     return error(made);
-  auto locked = lock(directory, files);
+  auto locked = lock_store(directory, files);
   if (!locked) return error(locked.error());
   store.lock = std::move(*locked);
 
-  const auto has_format = check_format(directory, files);
+  const auto has_format = check_store_format(directory, files);
   if (!has_format) return error(has_format.error());
-  auto spaces = read_spaces(spaces_directory(directory), files);
+  auto spaces = read_store_spaces(spaces_directory(directory), files);
   if (!spaces) return error(spaces.error());
   store.spaces = std::move(*spaces);
   // What is found need not be durable: the process before may have died, or failed, just before it

@@ -30,6 +30,14 @@ struct OpenedStore {
   std::uint64_t next_sequence = 1;
 };
 
+// Locks a store's directory; already_exists, naming it and the process that has it, if another has.
+Result<UniqueFd> lock_store(const std::string& directory, Files& files);
+// True if the directory is of this format version, false if it says nothing of one;
+// failed_precondition for another version.
+Result<bool> check_store_format(const std::string& directory, Files& files);
+// The spaces that were ever written there; what does not verify is left out, with a warning.
+Result<std::vector<SpaceDescriptor>> read_store_spaces(const std::string& directory, Files& files);
+
 std::string spaces_directory(const std::string& directory);
 
 // Locks the directory (already_exists, naming it and the process that has it, if another store is

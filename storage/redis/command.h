@@ -47,7 +47,8 @@ struct LookupTask final : Task {
 
 struct ReadTask final : Task {
   RemoteRead request;
-  GrowingChecksum checksum;  // of the destination
+  std::int64_t created_unix_ms = 0;  // once verified
+  GrowingChecksum checksum;          // of the destination
 };
 
 struct WriteTask final : Task {

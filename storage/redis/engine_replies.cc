@@ -59,6 +59,7 @@ void Engine::received(Server&, Command& command, Result<std::uint64_t> outcome) 
     environment_.counters.found.fetch_add(1);
     RemoteCompletion completion;
     completion.payload_checksum = *outcome;
+    completion.created_unix_ms = read.created_unix_ms;
     completion.stored_bytes = command.value_bytes;
     return complete(read, std::move(completion));
   }

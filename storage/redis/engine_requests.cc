@@ -177,8 +177,11 @@ void Engine::render(Command& command) const {
       return add("GET", names_.of(command.read->request.space, command.read->request.key));
     case Command::Kind::set: {
       const RemoteWrite& asked = command.write->request;
+      std::int64_t ttl_ms = environment_.options.ttl_ms;
+      if (asked.max_ttl_ms > 0 && (ttl_ms == 0 || asked.max_ttl_ms < ttl_ms))
+        ttl_ms = asked.max_ttl_ms;
       append_set(command.text, command.suffix, names_.of(asked.space, asked.key),
-                 command.value_bytes, environment_.options.ttl_ms);
+                 command.value_bytes, ttl_ms);
       RecordHeader header;
       header.space = asked.space;
       header.key = asked.key;
@@ -186,7 +189,8 @@ void Engine::render(Command& command) const {
       header.tokens = asked.tokens;
       header.payload_bytes = header.stored_bytes = asked.payload.size();
       header.payload_checksum = header.stored_checksum = asked.payload_checksum;
-      header.created_unix_ms = environment_.clock->unix_ms();
+      header.created_unix_ms =
+          asked.created_unix_ms != 0 ? asked.created_unix_ms : environment_.clock->unix_ms();
       const std::size_t at = command.text.size();
       command.text.resize(at + record_header_bytes);
       // What a space allows always fits into a header.

@@ -44,6 +44,8 @@ struct RemoteWrite {
   // Verified before the value is complete at the server: a mismatch completes as corruption and
   // leaves nothing there.
   std::uint64_t payload_checksum = 0;
+  std::int64_t created_unix_ms = 0;  // kept in the record; 0: now
+  std::int64_t max_ttl_ms = 0;       // the server drops it no later than that; 0: as configured
 };
 
 // All values of a space, whoever wrote them.
@@ -64,6 +66,7 @@ struct RemoteCompletion {
   std::uint32_t present = 0;  // lookups: how many leading keys are there; an answer ends at a hole
   std::uint64_t payload_checksum = 0;  // reads: of the bytes delivered
   std::uint64_t stored_bytes = 0;      // writes and reads: of the value
+  std::int64_t created_unix_ms = 0;    // reads: as the record says
 };
 
 enum class Breaker : std::uint8_t { closed, open, half_open };

@@ -96,6 +96,7 @@ Result<std::uint64_t> ValueReader::verify() const {
                    " bytes, not " + std::to_string(asked.destination.size()));
   if (length_ != record_header_bytes + header->stored_bytes)
     return corrupt("the value is not as long as its record");
+  task_->created_unix_ms = header->created_unix_ms;
   if (header->codec != Codec::raw)
     return error(StatusCode::not_found, std::string("the block is stored with codec ") +
                                             to_string(header->codec) +

@@ -18,15 +18,17 @@ using Keys = std::vector<std::string>;
 
 TEST(Reload, TakesOverWhatMayChange) {
   Options running = options({"tenants.research.device=4MiB", "tenants.research.disk=8MiB"});
-  const Options wanted = options(
-      {"log.level=debug", "log.slow_ms=50", "drain_deadline_s=7", "tenants.research.device=1MiB"});
+  const Options wanted = options({"log.level=debug", "log.slow_ms=50", "drain_deadline_s=7",
+                                  "tenants.research.device=1MiB", "spaces.model.max_age=\"7d\""});
   const Reload reload = take_over(running, wanted);
-  EXPECT_EQ(reload.applied, (Keys{"drain_deadline_s", "log.level", "log.slow_ms",
-                                  "tenants.research.device", "tenants.research.disk"}));
+  EXPECT_EQ(reload.applied,
+            (Keys{"drain_deadline_s", "log.level", "log.slow_ms", "spaces.model.max_age",
+                  "tenants.research.device", "tenants.research.disk"}));
   EXPECT_EQ(reload.at_next_start, Keys());
   EXPECT_EQ(running.config.log.level, config::LogLevel::debug);
   EXPECT_EQ(running.config.log.slow.count(), 50);
   EXPECT_EQ(running.config.drain_deadline.count(), 7);
+  EXPECT_EQ(running.config.spaces.at(0).max_age, std::chrono::hours(7 * 24));
   EXPECT_EQ(running.config.tenants[0].device_bytes, 1u << 20);
   EXPECT_EQ(running.config.tenants[0].disk_bytes, std::nullopt);
   EXPECT_EQ(take_over(running, wanted).applied, Keys());

@@ -27,10 +27,16 @@ class DaemonFixture : public ::testing::Test {
   static Deadline soon() { return Deadline::clock::now() + patience; }
 
   void start_daemon(std::vector<std::string> settings = {}) {
+    start_daemon_with_file("", std::move(settings));
+  }
+  void start_daemon_with_file(const std::string& config, std::vector<std::string> settings = {}) {
     settings.insert(settings.begin(), {"device.capacity=\"32MiB\"", "arena.slab=\"4MiB\"",
                                        "disk.capacity=\"64MiB\""});
-    daemon_ = std::make_unique<test_support::DaemonProcess>(test_support::DaemonOptions{
-        std::string(TERRACE_BIN_DIR) + "/terraced", directory_.path(), std::move(settings)});
+    daemon_ = std::make_unique<test_support::DaemonProcess>(
+        test_support::DaemonOptions{.program = std::string(TERRACE_BIN_DIR) + "/terraced",
+                                    .directory = directory_.path(),
+                                    .settings = std::move(settings),
+                                    .config = config});
     const Status status = daemon_->start();
     ASSERT_TRUE(status.ok()) << status.message();
   }

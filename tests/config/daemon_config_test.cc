@@ -289,6 +289,26 @@ host = 5
   EXPECT_THAT(message_for("[tenants]\ndisk = 1\n"), HasSubstr("tenants"));
 }
 
+TEST(DaemonConfig, BlocksOfSpacesMayHaveAMaximumAge) {
+  const ConfigFile file(R"(
+[spaces."Some Model 1.5B"]
+max_age = "36h"
+[spaces."*"]
+max_age = 0
+)");
+  const auto config = load(file);
+  ASSERT_TRUE(config) << config.error().to_string();
+  ASSERT_EQ(config->spaces.size(), 2u);
+  for (const SpaceOptions& space : config->spaces)
+    EXPECT_EQ(space.max_age.count(), space.name == "*" ? 0 : 36 * 3600);
+  EXPECT_EQ(load_with({"spaces.x.max_age=\"7d\""})->spaces[0].max_age.count(), 7 * 86400);
+  EXPECT_EQ(load_with({"spaces.x.max_age=900"})->spaces[0].max_age.count(), 900);
+  for (const char* wrong : {"\"7 weeks\"", "\"5m\"", "\"-1d\"", "\"d\"", "\"7dd\"", "1.5"})
+    EXPECT_THAT(message_with({("spaces.x.max_age=" + std::string(wrong)).c_str()}),
+                HasSubstr("expected a time from 10m to 36600d, such as \"90m\" or \"7d\", or 0"))
+        << wrong;
+}
+
 TEST(DaemonConfig, MarksAreInOrder) {
   EXPECT_THAT(message_with({"arena.clean_low=0.2"}),
               HasSubstr("arena.clean_low: found more than arena.clean_high"));

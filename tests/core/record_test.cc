@@ -26,6 +26,7 @@ RecordHeader example(std::size_t tokens = 32) {
   header.payload_checksum = 0x1122334455667788;
   header.stored_checksum = 0x99aabbccddeeff00;
   header.created_unix_ms = 1700000000123;
+  header.written_unix_ms = 1700000000456;
   return header;
 }
 
@@ -70,6 +71,7 @@ TEST(RecordHeader, LiesAsTheFormatSays) {
   EXPECT_EQ(load_le<std::uint64_t>(&page[32]), header.payload_checksum);
   EXPECT_EQ(load_le<std::uint64_t>(&page[40]), header.stored_checksum);
   EXPECT_EQ(load_le<std::int64_t>(&page[48]), header.created_unix_ms);
+  EXPECT_EQ(load_le<std::int64_t>(&page[160]), header.written_unix_ms);
   EXPECT_EQ(load_le<std::uint32_t>(&page[56]), 32u);
   EXPECT_EQ(load_le<std::uint8_t>(&page[64]), 7);
   EXPECT_EQ(load_le<BlockKey>(&page[96]), header.key);

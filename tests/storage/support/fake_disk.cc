@@ -33,7 +33,8 @@ std::vector<RecoveredBlock> FakeDisk::take_recovered_blocks() {
   std::vector<RecoveredBlock> blocks;
   for (const auto& [key, record] : contents_.records)
     blocks.push_back({record.space, key, record.parent, record.tokens,
-                      FakeDiskContents::disk_bytes(record), record.recency});
+                      FakeDiskContents::disk_bytes(record), record.recency,
+                      record.created_unix_ms});
   return blocks;
 }
 
@@ -110,7 +111,8 @@ void FakeDisk::complete(std::size_t which, const Status& failure) {
   // A failed read may have left anything.
   if (request.kind == Kind::read && !completion.status.ok())
     std::ranges::fill(request.read.destination, std::byte{0xee});
-  if (request.kind == Kind::read && completion.status.code() == StatusCode::corruption)
+  if (request.kind == Kind::read && completion.status.code() == StatusCode::corruption &&
+      !request.read.leave_corrupt)
     contents_.records.erase(request.read.key);
   completions_.push_back(std::move(completion));
   if (notify_) notify_();
@@ -125,7 +127,8 @@ Status FakeDisk::carry_out(Request& request, DiskCompletion& completion) {
                       {write.payload.begin(), write.payload.end()},
                       write.payload_checksum,
                       write.recency,
-                      write.recency};
+                      write.recency,
+                      write.created_unix_ms};
     if (payload_checksum(record.payload) != write.payload_checksum)
       return {StatusCode::corruption, "the payload is not what was sealed"};
     completion.disk_bytes = FakeDiskContents::disk_bytes(record);

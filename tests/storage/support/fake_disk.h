@@ -21,6 +21,7 @@ struct FakeRecord {
   std::uint64_t checksum = 0;
   std::uint64_t recency = 0;
   std::uint64_t durable_recency = 0;  // what a crash leaves of it
+  std::int64_t created_unix_ms = 0;
 };
 
 struct FakeDiskContents {

@@ -126,7 +126,9 @@ Status FakeRemote::carry_out(Request& request, RemoteCompletion& completion) {
                           write.parent,
                           write.tokens,
                           {write.payload.begin(), write.payload.end()},
-                          write.payload_checksum};
+                          write.payload_checksum,
+                          write.created_unix_ms,
+                          write.max_ttl_ms};
     if (payload_checksum(value.payload) != write.payload_checksum)
       return {StatusCode::corruption, "the payload is not what was sealed"};
     completion.stored_bytes = value.payload.size();
@@ -142,6 +144,7 @@ Status FakeRemote::carry_out(Request& request, RemoteCompletion& completion) {
       return {StatusCode::corruption, "the value does not verify"};
     std::ranges::copy(value.payload, read.destination.begin());
     completion.payload_checksum = value.checksum;
+    completion.created_unix_ms = value.created_unix_ms;
     completion.stored_bytes = value.payload.size();
   }
   return {};

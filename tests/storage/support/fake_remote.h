@@ -18,6 +18,8 @@ struct FakeRemoteValue {
   std::vector<Token> tokens;
   std::vector<std::byte> payload;
   std::uint64_t checksum = 0;
+  std::int64_t created_unix_ms = 0;
+  std::int64_t max_ttl_ms = 0;
 };
 
 struct FakeRemoteContents {

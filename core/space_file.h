@@ -10,7 +10,7 @@
 #include "core/space.h"
 #include "core/status.h"
 
-namespace terrace::storage {
+namespace terrace {
 
 constexpr std::uint32_t space_file_version = 1;
 
@@ -22,4 +22,4 @@ Result<SpaceDescriptor> decode_space(std::string_view contents);
 // "<digest in hexadecimal>.space"
 std::string space_file_name(const SpaceDescriptor& space);
 
-}  // namespace terrace::storage
+}  // namespace terrace

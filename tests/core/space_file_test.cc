@@ -1,13 +1,23 @@
-#include "storage/disk/space_file.h"
+#include "core/space_file.h"
 
 #include <gtest/gtest.h>
 
 #include "core/bytes.h"
 #include "core/checksum.h"
-#include "tests/storage/disk/store_harness.h"
 
-namespace terrace::storage {
+namespace terrace {
 namespace {
+
+SpaceDescriptor filed_space(std::uint64_t block_bytes = 64 * kib) {
+  SpaceDescriptor space;
+  space.model_digest[0] = 'm';
+  space.numerics_id = "test";
+  space.kv_dtype = "bf16";
+  space.layout_id = "cpu-tile32";
+  space.block_bytes = block_bytes;
+  space.label = "a model for tests";
+  return space;
+}
 
 std::string encoded(const SpaceDescriptor& space) {
   const auto bytes = encode_space(space);
@@ -15,7 +25,7 @@ std::string encoded(const SpaceDescriptor& space) {
 }
 
 TEST(SpaceFile, ComesBackAsItWas) {
-  SpaceDescriptor space = test_space(123'456 * 64);
+  SpaceDescriptor space = filed_space(123'456 * 64);
   space.tensor_parallel_rank = 1;
   space.tensor_parallel_size = 4;
   space.adapter = "lora";
@@ -28,7 +38,7 @@ TEST(SpaceFile, ComesBackAsItWas) {
 }
 
 TEST(SpaceFile, AnyFlippedBitOrCutIsCorruption) {
-  const std::string contents = encoded(test_space());
+  const std::string contents = encoded(filed_space());
   for (std::size_t at = 0; at < contents.size(); ++at) {
     std::string flipped = contents;
     flipped[at] = static_cast<char>(flipped[at] ^ 4);
@@ -38,7 +48,7 @@ TEST(SpaceFile, AnyFlippedBitOrCutIsCorruption) {
 }
 
 TEST(SpaceFile, AnotherVersionIsRefused) {
-  std::string contents = encoded(test_space());
+  std::string contents = encoded(filed_space());
   store_le<std::uint32_t>(&contents[8], 2);
   const std::size_t body = contents.size() - 8;
   store_le<std::uint64_t>(&contents[body], xxh3(std::as_bytes(std::span(contents)).first(body)));
@@ -46,4 +56,4 @@ TEST(SpaceFile, AnotherVersionIsRefused) {
 }
 
 }  // namespace
-}  // namespace terrace::storage
+}  // namespace terrace

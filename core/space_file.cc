@@ -1,4 +1,4 @@
-#include "storage/disk/space_file.h"
+#include "core/space_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include "core/bytes.h"
 #include "core/checksum.h"
 
-namespace terrace::storage {
+namespace terrace {
 
 namespace {
 
@@ -104,4 +104,4 @@ std::string space_file_name(const SpaceDescriptor& space) {
   return space.digest().hex() + ".space";
 }
 
-}  // namespace terrace::storage
+}  // namespace terrace
