@@ -17,6 +17,7 @@ namespace terrace::daemon {
 // What the kernel, or TLS, says of whoever is at the other end.
 struct Credentials {
   std::string socket;        // name of the Unix socket; "" for TCP
+  pid_t pid = 0;             // on a Unix socket; 0: of another pid namespace
   std::optional<uid_t> uid;  // of the process, on a Unix socket
   std::vector<gid_t> gids;   // likewise; all of its groups
   std::string certificate;   // common name of a certificate that was verified; "" for none

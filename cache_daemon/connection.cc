@@ -20,15 +20,6 @@ capnp::ReaderOptions reader_options(const config::DaemonLimits& limits) {
   return options;
 }
 
-pid_t peer_pid(kj::PeerIdentity& identity) {
-  const auto* local = dynamic_cast<kj::LocalPeerIdentity*>(&identity);
-  if (local == nullptr) return 0;
-  const auto credentials = const_cast<kj::LocalPeerIdentity*>(local)->getCredentials();
-  return credentials.pid.orDefault(0);
-}
-
-int descriptor_of(const kj::AsyncIoStream& stream) { return stream.getFd().orDefault(-1); }
-
 }  // namespace
 
 // Reads no further message of a client that lets its answers pile up: a client that sends and does
@@ -100,25 +91,28 @@ class Connection::Messages final : public capnp::MessageStream {
   capnp::TwoPartyVatNetwork* network_ = nullptr;
 };
 
-Connection::Connection(Context& context, kj::AuthenticatedStream stream, std::string socket)
+Connection::Connection(Context& context, kj::Own<kj::AsyncIoStream> stream, Credentials credentials)
     : context_(context),
       peer_(std::make_shared<Peer>()),
-      stream_(kj::mv(stream.stream)),
+      stream_(kj::mv(stream)),
       messages_(kj::heap<Messages>(kj::downcast<kj::AsyncCapabilityStream>(*stream_), peer_,
                                    context.event_port.getTimer(),
                                    context.config.limits.max_queued_bytes)),
-      network_(*messages_, max_fds_per_message, capnp::rpc::twoparty::Side::SERVER,
-               reader_options(context.config.limits)),
+      network_(*messages_, credentials.local() ? max_fds_per_message : 0,
+               capnp::rpc::twoparty::Side::SERVER, reader_options(context.config.limits)),
       rpc_(capnp::makeRpcServer(network_, kj::heap<LoginServer>(context, peer_))) {
-  peer_->credentials = local_credentials(descriptor_of(*stream_), std::move(socket));
-  peer_->process =
-      std::make_shared<PeerProcess>(context.event_port, peer_pid(*stream.peerIdentity));
+  peer_->credentials = std::move(credentials);
+  peer_->process = peer_->credentials.local()
+                       ? std::make_shared<PeerProcess>(context.event_port, peer_->credentials.pid)
+                       : std::make_shared<PeerProcess>();
   messages_->watch(network_);
   ++context_.connections;
+  if (!peer_->credentials.local()) ++context_.strangers;
 }
 
 Connection::~Connection() {
   --context_.connections;
+  if (!peer_->credentials.local() && !peer_->grant) --context_.strangers;
   if (peer_->session) context_.sessions.connection_lost(peer_->session->id());
 }
 

@@ -13,8 +13,7 @@ namespace terrace::daemon {
 
 class Connection {
  public:
-  // `socket`: the name of the Unix socket that it came through.
-  Connection(Context& context, kj::AuthenticatedStream stream, std::string socket);
+  Connection(Context& context, kj::Own<kj::AsyncIoStream> stream, Credentials credentials);
   // Tells the session table that the session, if any, has lost its connection.
   ~Connection();
   KJ_DISALLOW_COPY(Connection);

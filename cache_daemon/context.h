@@ -28,6 +28,7 @@ struct Context {
   std::chrono::steady_clock::time_point started;
   // Read by those who tell about the daemon only.
   std::size_t connections = 0;
+  std::size_t strangers = 0;  // of them, over TCP and without login yet
   AllCallMetrics calls = {};
   bool draining = false;
   std::size_t operator_payloads = 0;  // in memory

@@ -52,9 +52,11 @@ Result<std::unique_ptr<Daemon>> Daemon::start(kj::AsyncIoContext& io,
   auto device =
       std::make_unique<DeviceTier>(config, *(*engines)->accelerator, *(*engines)->cache, boot_id);
   if (status = device->start(); !status.ok()) return error(std::move(status));
-  return std::unique_ptr<Daemon>(new Daemon(io, config, std::move(*engines), std::move(device),
+  std::unique_ptr<Daemon> daemon(new Daemon(io, config, std::move(*engines), std::move(device),
                                             std::move(boot_id), std::move(*access),
                                             std::move(sockets)));
+  if (status = daemon->open_entrance(); !status.ok()) return error(std::move(status));
+  return daemon;
 }
 
 Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
@@ -67,7 +69,7 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
           io.unixEventPort, wake_fd_.get(), kj::UnixEventPort::FdObserver::OBSERVE_READ)),
       engines_(std::move(engines)),
       device_(std::move(device)),
-      sessions_(*engines_->cache, config.limits.max_sessions, config.limits.max_leases_per_session),
+      sessions_(*engines_->cache, config.limits),
       deadlines_(io.provider->getTimer(), *engines_->cache, engines_->clock),
       access_(std::move(access)),
       context_{.config = config,
@@ -123,15 +125,8 @@ bool Daemon::run_turn(const char* what, kj::FunctionParam<void()> turn) {
 kj::Promise<void> Daemon::accept_next(Listener& listener) {
   return listener.receiver->acceptAuthenticated().then(
       [this, &listener](kj::AuthenticatedStream&& stream) -> kj::Promise<void> {
-        if (context_.connections >= max_connections) {
-          spdlog::warn("refusing a connection: there are {} already", context_.connections);
-        } else {
-          run_turn("opening a connection", [&] {
-            auto connection = kj::heap<Connection>(context_, kj::mv(stream), listener.name);
-            auto over = connection->when_over();
-            connections_.add(over.attach(kj::mv(connection)));
-          });
-        }
+        const int fd = stream.stream->getFd().orDefault(-1);
+        serve(kj::mv(stream.stream), local_credentials(fd, listener.name));
         return accept_next(listener);
       },
       [this, &listener](kj::Exception&& exception) -> kj::Promise<void> {
@@ -140,6 +135,45 @@ kj::Promise<void> Daemon::accept_next(Listener& listener) {
             .afterDelay(kj_duration(accept_pause))
             .then([this, &listener] { return accept_next(listener); });
       });
+}
+
+void Daemon::serve(kj::Own<kj::AsyncIoStream> stream, Credentials credentials) {
+  const std::size_t most = config_.limits.max_connections;
+  if (context_.connections >= most) {
+    spdlog::warn("refusing a connection: limits.max_connections = {}", most);
+    return;
+  }
+  if (!credentials.local() && context_.strangers > most / strangers_divisor) {
+    spdlog::warn("refusing a connection of {}: {} over TCP have not logged in yet",
+                 credentials.address, context_.strangers);
+    return;
+  }
+  run_turn("opening a connection", [&] {
+    auto connection = kj::heap<Connection>(context_, kj::mv(stream), std::move(credentials));
+    auto over = connection->when_over();
+    connections_.add(over.attach(kj::mv(connection)));
+  });
+}
+
+Status Daemon::open_entrance() {
+  if (!config_.tcp.listen) return {};
+  auto entrance = RemoteEntrance::open(
+      io_, config_.tcp, config_.limits.max_connections, config_.limits.login_deadline,
+      [this](RemoteEntrance::Arrival arrival) {
+        run_turn("taking a connection over TCP", [&] {
+          using Provider = kj::LowLevelAsyncIoProvider;
+          auto stream = io_.lowLevelProvider->wrapUnixSocketFd(
+              arrival.stream.release(),
+              Provider::TAKE_OWNERSHIP | Provider::ALREADY_CLOEXEC | Provider::ALREADY_NONBLOCK);
+          Credentials credentials;
+          credentials.certificate = std::move(arrival.certificate);
+          credentials.address = std::move(arrival.address);
+          serve(kj::mv(stream), std::move(credentials));
+        });
+      });
+  if (!entrance) return entrance.error();
+  entrance_ = std::move(*entrance);
+  return {};
 }
 
 kj::Promise<void> Daemon::run_completions_forever() {
@@ -166,6 +200,7 @@ kj::Promise<void> Daemon::tick_forever() {
 kj::Promise<bool> Daemon::drain(const ServiceManager& manager) {
   context_.draining = true;
   listeners_.clear();
+  if (entrance_) entrance_->close();
 
   auto done = kj::newPromiseAndFulfiller<void>();
   auto fulfiller = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(done.fulfiller));

@@ -16,6 +16,7 @@
 #include "cache_daemon/http/http_server.h"
 #include "cache_daemon/http/site.h"
 #include "cache_daemon/listening_socket.h"
+#include "cache_daemon/remote_entrance.h"
 #include "cache_daemon/service_manager.h"
 #include "core/unique_fd.h"
 
@@ -67,6 +68,8 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   // accepting, completions and ticks go on for as long as the daemon runs.
   bool run_turn(const char* what, kj::FunctionParam<void()> turn);
   kj::Promise<void> accept_next(Listener& listener);
+  void serve(kj::Own<kj::AsyncIoStream> stream, Credentials credentials);
+  Status open_entrance();
   kj::Promise<void> tick_forever();
   kj::Promise<void> run_completions_forever();
   kj::Promise<bool> report_drain_progress(const ServiceManager& manager);
@@ -86,6 +89,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks_;
   kj::TaskSet connections_;
   std::vector<std::unique_ptr<Listener>> listeners_;
+  std::unique_ptr<RemoteEntrance> entrance_;  // null: off
   Site site_;
   HttpServer http_;
 };

@@ -8,21 +8,11 @@
 
 namespace terrace::daemon {
 
-// Connections at one time, with and without a session. Each costs a descriptor or two.
-constexpr std::size_t max_connections = 512;
-
-// Tokens of one match or one block. A prompt of a million tokens is past any model of today.
-constexpr std::size_t max_tokens_per_call = 1u << 20;
-
 // Slots that one reserve may ask for beyond its keys.
 constexpr std::size_t max_unnamed_per_call = 4096;
 
 // Blocks of one page of a listing: no turn of the deciding thread may take longer than 1 ms.
 constexpr std::size_t max_blocks_per_page = 256;
-
-// Acquires of one session that wait for copies; past it further ones are refused. A worker has one
-// for each request that it begins.
-constexpr std::size_t max_pending_acquires = 256;
 
 // Blocks that one lease may ask for in all, each time counted: the cache notes every hold. As many
 // as limits.max_keys_per_call allows at most.
@@ -37,12 +27,13 @@ constexpr std::chrono::milliseconds max_acquire_wait{60'000};
 constexpr double lookup_budget_part = 0.25;
 constexpr double load_budget_part = 0.875;
 
-// Different spaces that one session may open: the cache keeps every one for as long as it runs. A
-// worker has one for each adapter and tenant that it serves.
-constexpr std::size_t max_spaces_per_session = 64;
-
 // A client's name is for the log.
 constexpr std::size_t max_client_name_bytes = 64;
+
+// Clients over TCP that have not logged in, as a part of limits.max_connections: strangers must not
+// shut out others. And handshakes of TLS at one time.
+constexpr std::size_t strangers_divisor = 4;
+constexpr std::size_t max_handshakes_at_once = 64;
 
 // Before login: one message, the answers that a client has not read, and logins that fail before
 // the connection is cut. Each of those is answered after a pause.

@@ -66,7 +66,7 @@ class WorkerServer final : public protocol::Worker::Server {
     if (!session) kj::throwFatalException(refusal(session.error()));
     peer_->session = *session;
     auto results = call.getResults();
-    results.setSession(kj::heap<SessionServer>(context_, peer_->process, *session));
+    results.setSession(kj::heap<SessionServer>(context_, peer_, *session));
     results.setSessionId((*session)->id());
     return kj::READY_NOW;
   }
@@ -115,6 +115,7 @@ kj::Promise<void> LoginServer::login(LoginContext call) {
   if (!grant) return refuse(grant.error());
   peer_->client_name = printable_name(params.getClientName());
   peer_->grant = *grant;
+  if (!peer_->credentials.local()) --context_.strangers;
   spdlog::debug("{} logged in by {}", peer_->name(), grant->rules);
 
   auto results = call.getResults();
@@ -124,11 +125,11 @@ kj::Promise<void> LoginServer::login(LoginContext call) {
   else
     results.setWorker(role_missing(*grant, "worker"));
   if (grant->view)
-    results.setViewer(kj::heap<ViewerServer>(context_, grant->tenant));
+    results.setViewer(kj::heap<ViewerServer>(context_, peer_));
   else
     results.setViewer(role_missing(*grant, "read_only"));
   if (grant->operate)
-    results.setOperator(kj::heap<OperatorServer>(context_, grant->tenant));
+    results.setOperator(kj::heap<OperatorServer>(context_, peer_));
   else
     results.setOperator(role_missing(*grant, "operator"));
   if (grant->tenant) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "cache_daemon/limit_errors.h"
 #include "cache_daemon/limits.h"
 #include "cache_daemon/operator_answers.h"
 #include "core/clock.h"
@@ -97,11 +98,13 @@ kj::Promise<void> OperatorServer::warm(WarmContext call) {
   const auto params = call.getParams();
   const BlockKey digest = read_key(params.getSpace());
   const auto keys = protocol::unpack<BlockKey>(params.getKeys());
-  KJ_REQUIRE(keys.has_value() && keys->size() <= context_.config.limits.max_keys_per_call,
-             "too many keys, or cut short");
+  KJ_REQUIRE(keys.has_value(), "keys are cut short");
+  require_within("limits.max_keys_per_call", context_.config.limits.max_keys_per_call, keys->size(),
+                 "keys");
   const auto tokens = protocol::unpack<Token>(params.getTokens());
-  KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
-             "too many tokens, or cut short");
+  KJ_REQUIRE(tokens.has_value(), "tokens are cut short");
+  require_within("limits.max_tokens_per_call", context_.config.limits.max_tokens_per_call,
+                 tokens->size(), "tokens");
   const storage::SpaceId space = require_space(digest);
   if (warms_ >= max_warms_at_once)
     return refusal({StatusCode::resource_exhausted, "too many prefixes are being warmed already"});

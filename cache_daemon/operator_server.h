@@ -28,7 +28,9 @@ class OperatorServer final : public ViewerServer, public protocol::Operator::Ser
       std::uint64_t interface_id, std::uint16_t method_id,
       capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> call) override {
     // It knows the viewer's methods, too.
-    return protocol::Operator::Server::dispatchCall(interface_id, method_id, call);
+    return counted(peer_, context_.config.limits, [&] {
+      return protocol::Operator::Server::dispatchCall(interface_id, method_id, call);
+    });
   }
 
  private:

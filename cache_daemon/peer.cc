@@ -1,8 +1,11 @@
 #include "cache_daemon/peer.h"
 
+#include <kj/debug.h>
 #include <sys/socket.h>
 
 #include <array>
+
+#include "cache_daemon/limit_errors.h"
 
 namespace terrace::daemon {
 namespace {
@@ -18,12 +21,31 @@ std::string Peer::name() const {
   return client_name.empty() ? name : client_name + " (" + name + ")";
 }
 
+void require_shared_memory(const Peer& peer) {
+  if (peer.credentials.local()) return;
+  kj::throwFatalException(KJ_EXCEPTION(
+      FAILED, "memory is shared with clients on a Unix socket only; others send and fetch blocks"));
+}
+
+capnp::Capability::Server::DispatchCallResult counted(
+    const std::shared_ptr<Peer>& peer, const config::DaemonLimits& limits,
+    kj::FunctionParam<capnp::Capability::Server::DispatchCallResult()> dispatch) {
+  require_within("limits.max_requests_per_connection", limits.max_requests_per_connection,
+                 peer->open_requests + 1, "requests without an answer");
+  ++peer->open_requests;
+  auto done = kj::defer([peer] { --peer->open_requests; });
+  auto result = dispatch();
+  result.promise = result.promise.attach(kj::mv(done));
+  return result;
+}
+
 Credentials local_credentials(int fd, std::string socket) {
   Credentials credentials;
   credentials.socket = std::move(socket);
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return credentials;
+  credentials.pid = peer.pid;
   credentials.uid = peer.uid;
   credentials.gids.push_back(peer.gid);
   std::array<gid_t, max_peer_groups> more{};

@@ -1,7 +1,9 @@
 // What is known of the client at the other end of a connection, for all that is served to it.
 #pragma once
 
+#include <capnp/capability.h>
 #include <kj/async.h>
+#include <kj/function.h>
 
 #include <cstddef>
 #include <memory>
@@ -23,12 +25,21 @@ struct Peer {
   std::size_t failed_logins = 0;
   bool logging_in = false;           // a login waits for its answer
   std::shared_ptr<Session> session;  // once opened
+  std::size_t open_requests = 0;     // calls without an answer yet
   // Ends the connection.
   kj::PromiseFulfillerPair<void> cut = kj::newPromiseAndFulfiller<void>();
 
   // For log lines.
   std::string name() const;
 };
+
+// Throws for a client on another host: it has no memory in common with the daemon.
+void require_shared_memory(const Peer& peer);
+
+// Calls `dispatch` as one of the requests that a connection may have open.
+capnp::Capability::Server::DispatchCallResult counted(
+    const std::shared_ptr<Peer>& peer, const config::DaemonLimits& limits,
+    kj::FunctionParam<capnp::Capability::Server::DispatchCallResult()> dispatch);
 
 // Who connected to the Unix socket called `socket`, as the kernel says.
 Credentials local_credentials(int fd, std::string socket);

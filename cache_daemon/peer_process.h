@@ -16,6 +16,11 @@ class PeerProcess {
   // nothing can be told of: it counts as alive.
   PeerProcess(kj::UnixEventPort& port, pid_t pid);
 
+  // Of a client over the network: it touches no memory of this host, and nothing can be told of it.
+  explicit PeerProcess() : pid_(0), remote_(true) {}
+
+  // Whether it may touch arenas for as long as it is alive.
+  bool shares_memory() const { return !remote_; }
   pid_t pid() const { return pid_; }
   // False if the kernel refused to say when this process ends, say for want of descriptors: what it
   // held would be held for ever.
@@ -31,6 +36,7 @@ class PeerProcess {
 
  private:
   pid_t pid_;
+  bool remote_ = false;
   bool gone_ = false;
   UniqueFd pidfd_;
   kj::Maybe<kj::Own<kj::UnixEventPort::FdObserver>> observer_;

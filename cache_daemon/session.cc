@@ -4,28 +4,29 @@
 
 #include <utility>
 
+#include "cache_daemon/limit_errors.h"
 #include "cache_daemon/limits.h"
 
 namespace terrace::daemon {
 
 Session::Session(storage::TieredCache& cache, std::string client_name,
-                 std::optional<std::string> tenant, std::size_t max_leases)
+                 std::optional<std::string> tenant, const config::DaemonLimits& limits)
     : cache_(cache),
       id_(cache.open_session()),
       client_name_(std::move(client_name)),
       tenant_(std::move(tenant)),
-      max_leases_(max_leases) {}
+      limits_(limits) {}
 
 void Session::require_alive() const { KJ_REQUIRE(!ended_, "this session has ended"); }
 
 void Session::admit(storage::LeaseId lease, std::size_t blocks) {
   require_alive();
   const auto found = leases_.find(lease);
-  if (found == leases_.end() && leases_.size() >= max_leases_)
-    kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many leases in this session"));
+  if (found == leases_.end())
+    require_within("limits.max_leases_per_session", limits_.max_leases_per_session,
+                   leases_.size() + 1, "leases");
   const std::size_t before = found == leases_.end() ? 0 : found->second;
-  if (blocks > max_blocks_per_lease - before)
-    kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many blocks in this lease"));
+  require_within("the most blocks of a lease", max_blocks_per_lease, before + blocks, "blocks");
   leases_[lease] = before + blocks;
 }
 
@@ -38,9 +39,8 @@ std::size_t Session::blocks() const {
 kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
     storage::LeaseId lease, storage::SpaceId space, std::span<const BlockKey> keys,
     const storage::AcquireOptions& options) {
-  if (pending_.size() >= max_pending_acquires)
-    kj::throwFatalException(
-        KJ_EXCEPTION(OVERLOADED, "too many acquires of this session wait already"));
+  require_within("limits.max_waiting_acquires_per_session",
+                 limits_.max_waiting_acquires_per_session, pending_.size() + 1, "acquires");
   admit(lease, keys.size());
   const std::uint64_t ticket = next_ticket_++;
   pending_.emplace(ticket, PendingAcquire{.lease = lease, .at_once = {}, .fulfiller = {}});
@@ -107,8 +107,8 @@ void Session::release(storage::LeaseId lease) {
 void Session::admit_space(const BlockKey& digest) {
   require_alive();
   if (spaces_.contains(digest)) return;
-  if (spaces_.size() >= max_spaces_per_session)
-    kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "too many spaces in this session"));
+  require_within("limits.max_spaces_per_session", limits_.max_spaces_per_session,
+                 spaces_.size() + 1, "spaces");
   spaces_.insert(digest);
 }
 

@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "config/daemon_config.h"
 #include "core/block_key.h"
 #include "core/status.h"
 #include "storage/tiered_cache.h"
@@ -27,9 +28,10 @@ namespace terrace::daemon {
 // session has ended, every call says so. Deciding thread only.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // `tenant`: whose every space of it is, whatever it asks for; nothing: as it asks.
+  // `tenant`: whose every space of it is, whatever it asks for; nothing: as it asks. The limits
+  // outlive it.
   Session(storage::TieredCache& cache, std::string client_name, std::optional<std::string> tenant,
-          std::size_t max_leases);
+          const config::DaemonLimits& limits);
 
   storage::SessionId id() const { return id_; }
   const std::string& client_name() const { return client_name_; }
@@ -78,7 +80,7 @@ class Session : public std::enable_shared_from_this<Session> {
   storage::SessionId id_;
   std::string client_name_;
   std::optional<std::string> tenant_;
-  std::size_t max_leases_;
+  const config::DaemonLimits& limits_;
   bool ended_ = false;
   std::unordered_map<storage::LeaseId, std::size_t> leases_;  // and the blocks each asked for
   std::unordered_set<BlockKey> spaces_;

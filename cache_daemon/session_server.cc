@@ -41,6 +41,7 @@ class ClaimServer final : public protocol::Claim::Server {
 }  // namespace
 
 kj::Promise<void> SessionServer::deviceArena(DeviceArenaContext call) {
+  require_shared_memory(*peer_);
   KJ_REQUIRE(call.getParams().getDeviceIndex() == 0, "there is no device of this index");
   const std::uint64_t bytes = context_.cache.device_arena_bytes();
   auto results = call.getResults();
@@ -54,6 +55,7 @@ kj::Promise<void> SessionServer::deviceArena(DeviceArenaContext call) {
 }
 
 kj::Promise<void> SessionServer::hostArena(HostArenaContext call) {
+  require_shared_memory(*peer_);
   const std::uint64_t bytes = context_.cache.host_arena_bytes();
   if (bytes == 0) return kj::READY_NOW;
   auto results = call.getResults();
@@ -70,7 +72,7 @@ kj::Promise<void> SessionServer::openSpace(OpenSpaceContext call) {
   const auto space = context_.cache.open_space(*descriptor);
   KJ_REQUIRE(space.has_value(), space.error().message().c_str());
   auto results = call.getResults();
-  results.setSpace(kj::heap<SpaceServer>(context_, session_, *space));
+  results.setSpace(kj::heap<SpaceServer>(context_, peer_, session_, *space));
   results.setDigest(protocol::pack(descriptor->digest()));
   return kj::READY_NOW;
 }
@@ -80,7 +82,7 @@ kj::Promise<void> SessionServer::touchesNothing(TouchesNothingContext call) {
   KJ_REQUIRE(list.size() <= max_sessions_per_call, "too many sessions", list.size());
   std::vector<storage::SessionId> ids;
   for (const std::uint64_t id : list) ids.push_back(id);
-  context_.sessions.touches_nothing(*peer_, ids);
+  context_.sessions.touches_nothing(*peer_->process, ids);
   return kj::READY_NOW;
 }
 

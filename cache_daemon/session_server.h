@@ -4,15 +4,14 @@
 #include <memory>
 
 #include "cache_daemon/context.h"
-#include "cache_daemon/peer_process.h"
+#include "cache_daemon/peer.h"
 #include "cache_daemon/session.h"
 
 namespace terrace::daemon {
 
 class SessionServer final : public protocol::Session::Server {
  public:
-  SessionServer(Context& context, std::shared_ptr<PeerProcess> peer,
-                std::shared_ptr<Session> session)
+  SessionServer(Context& context, std::shared_ptr<Peer> peer, std::shared_ptr<Session> session)
       : context_(context), peer_(std::move(peer)), session_(std::move(session)) {}
 
   kj::Promise<void> deviceArena(DeviceArenaContext call) override;
@@ -22,7 +21,7 @@ class SessionServer final : public protocol::Session::Server {
 
  private:
   Context& context_;
-  std::shared_ptr<PeerProcess> peer_;
+  std::shared_ptr<Peer> peer_;
   std::shared_ptr<Session> session_;
 };
 

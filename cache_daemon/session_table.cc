@@ -6,23 +6,23 @@
 
 namespace terrace::daemon {
 
-SessionTable::SessionTable(storage::TieredCache& cache, std::size_t max_sessions,
-                           std::size_t max_leases)
-    : cache_(cache), max_sessions_(max_sessions), max_leases_(max_leases), watches_(*this) {}
+SessionTable::SessionTable(storage::TieredCache& cache, const config::DaemonLimits& limits)
+    : cache_(cache), limits_(limits), watches_(*this) {}
 
 Result<std::shared_ptr<Session>> SessionTable::open(std::shared_ptr<PeerProcess> peer,
                                                     std::string client_name,
                                                     std::optional<std::string> tenant,
                                                     std::function<void()> cut) {
-  if (entries_.size() >= max_sessions_)
+  if (entries_.size() >= limits_.max_sessions)
     return error(StatusCode::resource_exhausted,
-                 "there are " + std::to_string(entries_.size()) + " sessions already");
+                 "limits.max_sessions = " + std::to_string(limits_.max_sessions) + ": found " +
+                     std::to_string(entries_.size() + 1) + " sessions");
   if (!peer->can_be_watched())
     return error(StatusCode::resource_exhausted, "the daemon could not watch process " +
                                                      std::to_string(peer->pid()) +
                                                      "; it may be out of descriptors");
   auto session =
-      std::make_shared<Session>(cache_, std::move(client_name), std::move(tenant), max_leases_);
+      std::make_shared<Session>(cache_, std::move(client_name), std::move(tenant), limits_);
   const storage::SessionId id = session->id();
   // The watch is dropped, and so fails, with the session's entry.
   watches_.add(peer->when_ended().then([this, id] { end(id, "its process has ended"); },
@@ -39,7 +39,8 @@ void SessionTable::connection_lost(storage::SessionId id) {
   if (!found->second.peer->alive()) return end(id, "its process has ended");
   // Kept for nothing, the sessions of a client whose handshakes fail again and again would lock
   // everybody out.
-  if (!found->second.session->holds_anything()) return end(id, "its connection is gone");
+  if (!found->second.session->holds_anything() || !found->second.peer->shares_memory())
+    return end(id, "its connection is gone");
   found->second.session->abandon();
   spdlog::info("session {} lost its connection; its slots are quarantined while pid {} lives", id,
                found->second.peer->pid());

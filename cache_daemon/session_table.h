@@ -19,7 +19,8 @@ namespace terrace::daemon {
 
 class SessionTable final : private kj::TaskSet::ErrorHandler {
  public:
-  SessionTable(storage::TieredCache& cache, std::size_t max_sessions, std::size_t max_leases);
+  // The limits outlive it.
+  SessionTable(storage::TieredCache& cache, const config::DaemonLimits& limits);
 
   // `cut` ends the connection, some time later; called when the process ends or disowns the session
   // while the connection stands. resource_exhausted at the limit, and for a process that cannot be
@@ -63,8 +64,7 @@ class SessionTable final : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&& exception) override;
 
   storage::TieredCache& cache_;
-  std::size_t max_sessions_;
-  std::size_t max_leases_;
+  const config::DaemonLimits& limits_;
   std::unordered_map<storage::SessionId, Entry> entries_;
   kj::TaskSet watches_;
 };

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "cache_daemon/limit_errors.h"
 #include "cache_daemon/limits.h"
 #include "cache_daemon/log.h"
 #include "core/clock.h"
@@ -18,13 +19,6 @@ namespace {
 
 using protocol::pack;
 using protocol::unpack;
-
-std::span<const Token> read_tokens(capnp::Data::Reader data) {
-  const auto tokens = unpack<Token>(data);
-  KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
-             "too many tokens, or cut short", data.size());
-  return *tokens;
-}
 
 void require_device(std::uint16_t index) {
   KJ_REQUIRE(index == 0, "there is no device of this index", index);
@@ -52,11 +46,28 @@ capnp::Data::Reader pack_slots(std::span<const storage::SlotOffset> slots) { ret
 
 }  // namespace
 
+SpaceServer::DispatchCallResult SpaceServer::dispatchCall(
+    std::uint64_t interface_id, std::uint16_t method_id,
+    capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> call) {
+  return counted(peer_, context_.config.limits, [&] {
+    return protocol::Space::Server::dispatchCall(interface_id, method_id, call);
+  });
+}
+
 std::span<const BlockKey> SpaceServer::read_keys(capnp::Data::Reader data) const {
   const auto keys = unpack<BlockKey>(data);
-  KJ_REQUIRE(keys.has_value() && keys->size() <= context_.config.limits.max_keys_per_call,
-             "too many keys, or cut short", data.size());
+  KJ_REQUIRE(keys.has_value(), "keys are cut short", data.size());
+  require_within("limits.max_keys_per_call", context_.config.limits.max_keys_per_call, keys->size(),
+                 "keys");
   return *keys;
+}
+
+std::span<const Token> SpaceServer::read_tokens(capnp::Data::Reader data) const {
+  const auto tokens = unpack<Token>(data);
+  KJ_REQUIRE(tokens.has_value(), "tokens are cut short", data.size());
+  require_within("limits.max_tokens_per_call", context_.config.limits.max_tokens_per_call,
+                 tokens->size(), "tokens");
+  return *tokens;
 }
 
 kj::Promise<void> SpaceServer::match(MatchContext call) {
@@ -123,6 +134,7 @@ void SpaceServer::answer_match(MatchContext& call, const storage::MatchResult& f
 }
 
 kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
+  require_shared_memory(*peer_);
   CallTimer timer(context_.calls[CallKind::acquire]);
   const auto params = call.getParams();
   require_device(params.getDeviceIndex());
@@ -170,10 +182,12 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
 }
 
 kj::Promise<void> SpaceServer::reserve(ReserveContext call) {
+  require_shared_memory(*peer_);
   CallTimer timer(context_.calls[CallKind::reserve]);
   const auto params = call.getParams();
   require_device(params.getDeviceIndex());
-  KJ_REQUIRE(params.getUnnamed() <= max_unnamed_per_call, "too many slots", params.getUnnamed());
+  require_within("the most slots without a key", max_unnamed_per_call, params.getUnnamed(),
+                 "slots");
   const std::span<const BlockKey> keys = read_keys(params.getKeys());
   std::optional<std::vector<storage::SlotOffset>> slots;
   if (params.getUnlessTaken())
@@ -191,11 +205,12 @@ kj::Promise<void> SpaceServer::reserve(ReserveContext call) {
 }
 
 kj::Promise<void> SpaceServer::seal(SealContext call) {
+  require_shared_memory(*peer_);
   CallTimer timer(context_.calls[CallKind::seal]);
   const auto params = call.getParams();
   const auto blocks = params.getBlocks();
-  KJ_REQUIRE(blocks.size() <= context_.config.limits.max_keys_per_call, "too many blocks",
-             blocks.size());
+  require_within("limits.max_keys_per_call", context_.config.limits.max_keys_per_call,
+                 blocks.size(), "blocks");
   std::vector<storage::SealRequest> requests;
   requests.reserve(blocks.size());
   for (const auto block : blocks) {

@@ -4,20 +4,26 @@
 #include <memory>
 
 #include "cache_daemon/context.h"
+#include "cache_daemon/peer.h"
 #include "cache_daemon/session.h"
 
 namespace terrace::daemon {
 
 class SpaceServer final : public protocol::Space::Server {
  public:
-  SpaceServer(Context& context, std::shared_ptr<Session> session, storage::SpaceId space)
-      : context_(context), session_(std::move(session)), space_(space) {}
+  SpaceServer(Context& context, std::shared_ptr<Peer> peer, std::shared_ptr<Session> session,
+              storage::SpaceId space)
+      : context_(context), peer_(std::move(peer)), session_(std::move(session)), space_(space) {}
 
   kj::Promise<void> match(MatchContext call) override;
   kj::Promise<void> acquire(AcquireContext call) override;
   kj::Promise<void> reserve(ReserveContext call) override;
   kj::Promise<void> seal(SealContext call) override;
   kj::Promise<void> release(ReleaseContext call) override;
+
+  DispatchCallResult dispatchCall(
+      std::uint64_t interface_id, std::uint16_t method_id,
+      capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> call) override;
 
  private:
   // The keys of a call, within its limit.
@@ -27,7 +33,11 @@ class SpaceServer final : public protocol::Space::Server {
   void tell_slow_match(const CallTimer& timer, std::size_t keys, std::int64_t redis_ns) const;
   static void answer_match(MatchContext& call, const storage::MatchResult& found);
 
+  // Tokens of a call, within their limit.
+  std::span<const Token> read_tokens(capnp::Data::Reader data) const;
+
   Context& context_;
+  std::shared_ptr<Peer> peer_;
   std::shared_ptr<Session> session_;
   storage::SpaceId space_;
 };

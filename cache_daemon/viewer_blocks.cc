@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cache_daemon/limits.h"
+#include "cache_daemon/limit_errors.h"
 #include "cache_daemon/operator_answers.h"
 #include "cache_daemon/viewer_server.h"
 #include "core/bytes.h"
@@ -107,8 +107,9 @@ kj::Promise<void> ViewerServer::explain(ExplainContext call) {
   const auto params = call.getParams();
   const BlockKey digest = read_key(params.getSpace());
   const auto tokens = protocol::unpack<Token>(params.getTokens());
-  KJ_REQUIRE(tokens.has_value() && tokens->size() <= max_tokens_per_call,
-             "too many tokens, or cut short");
+  KJ_REQUIRE(tokens.has_value(), "tokens are cut short");
+  require_within("limits.max_tokens_per_call", context_.config.limits.max_tokens_per_call,
+                 tokens->size(), "tokens");
   const storage::SpaceId space = require_space(digest);
   Question question{space, {tokens->begin(), tokens->end()}, {}, 0};
   question.keys =

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "cache_daemon/context.h"
+#include "cache_daemon/peer.h"
 
 namespace terrace::daemon {
 
 class ViewerServer : public virtual protocol::Viewer::Server {
  public:
-  // `tenant`: whose spaces are seen, and nothing of others; nothing: all.
-  ViewerServer(Context& context, std::optional<std::string> tenant)
-      : context_(context), tenant_(std::move(tenant)) {}
+  // Who has logged in with a tenant sees that one's spaces, and nothing of others.
+  ViewerServer(Context& context, std::shared_ptr<Peer> peer)
+      : context_(context), peer_(std::move(peer)), tenant_(peer_->grant->tenant) {}
 
   kj::Promise<void> stats(StatsContext call) override;
   kj::Promise<void> listBlocks(ListBlocksContext call) override;
@@ -47,12 +48,15 @@ class ViewerServer : public virtual protocol::Viewer::Server {
   kj::Promise<bool> ask_redis(std::shared_ptr<const Question> question, std::size_t known_blocks);
 
   Context& context_;
+  std::shared_ptr<Peer> peer_;
 
  private:
+  kj::Promise<void> list_own(ListBlocksContext call, BlockKey from, std::size_t limit,
+                             std::shared_ptr<storage::BlockPage> own);
   nlohmann::ordered_json explanation(const Question& question, const storage::MatchResult& found,
                                      bool asked) const;
 
-  std::optional<std::string> tenant_;
+  const std::optional<std::string> tenant_;
 };
 
 // The answer to Viewer.stats; docs/protocol.md lists the fields.

@@ -28,10 +28,18 @@ using terrace::default_socket_path;
 // What a client shows of itself.
 struct Identity {
   std::string token_file;  // whose first line is its token; empty: none
+  // For TLS, files in PEM: whom to trust (empty: whom the system trusts), and a certificate of
+  // one's own with its key (empty: none).
+  std::string ca_file, certificate_file, key_file;
+  // The name that the daemon's certificate must have; empty: the address' host, which must not be
+  // in digits then.
+  std::string server_name;
 };
 
 struct ClientOptions {
-  std::string socket_path;  // empty: default_socket_path()
+  // Of a Unix socket, or an address such as "tls://cache.example:9471" ("tcp://…" without TLS);
+  // empty: default_socket_path(). Only a Unix socket brings memory: without, slots cannot be had.
+  std::string socket_path;
   Identity identity;
   std::string client_name;  // shows in the daemon's log
   // Called on the connection's thread when the daemon comes (empty text) or goes, with the reason:

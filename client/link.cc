@@ -2,29 +2,18 @@
 
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "client/limits.h"
-#include "core/default_paths.h"
 #include "core/secret_file.h"
 
 namespace terrace::client {
 namespace {
 
-// Of a message from the daemon: an arena and the claim on it.
-constexpr unsigned max_fds_per_message = 2;
-
 using OpenedSession = capnp::Response<protocol::Worker::OpenSessionResults>;
 
-kj::Exception failure(const std::string& what) {
-  return kj::Exception(kj::Exception::Type::DISCONNECTED, __FILE__, __LINE__,
-                       kj::heapString(what.c_str()));
-}
+kj::Exception failure(const std::string& what) { return connection_failure(what); }
 
 }  // namespace
 
@@ -46,26 +35,6 @@ Status to_status(const kj::Exception& exception) {
   return {StatusCode::internal, std::move(message)};
 }
 
-Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext& io,
-                                                             const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path)
-    return error(StatusCode::unavailable, "the socket's path '" + path + "' is too long");
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd)
-    return error(StatusCode::unavailable,
-                 errno_status(errno, "could not create a socket").message());
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return error(StatusCode::unavailable,
-                 errno_status(errno, "could not connect to terraced at " + path).message());
-  using Provider = kj::LowLevelAsyncIoProvider;
-  return io.lowLevelProvider->wrapUnixSocketFd(fd.release(), Provider::TAKE_OWNERSHIP |
-                                                                 Provider::ALREADY_CLOEXEC |
-                                                                 Provider::ALREADY_NONBLOCK);
-}
-
 Result<LoginRequest> login_request(protocol::Daemon::Client& daemon, const Identity& identity,
                                    const std::string& client_name) {
   auto request = daemon.loginRequest();
@@ -81,25 +50,24 @@ Result<LoginRequest> login_request(protocol::Daemon::Client& daemon, const Ident
 
 kj::Promise<kj::Own<Link>> Link::open(kj::AsyncIoContext& io, const ClientOptions& options,
                                       std::shared_ptr<const SessionArena> earlier) {
-  auto stream = connect_to_socket(
-      io, options.socket_path.empty() ? default_socket_path() : options.socket_path);
-  if (!stream) return failure(stream.error().message());
-  auto link = kj::heap<Link>(io, kj::mv(*stream));
-  auto done = link->shake_hands(options, std::move(earlier));
-  auto late = link->timer_.afterDelay(handshake_limit.count() * kj::SECONDS)
-                  .then([]() -> kj::Promise<void> {
+  auto opened = open_transport(io, options.socket_path, options.identity)
+                    .then([&io, &options, earlier](kj::Own<Transport>&& transport) {
+                      auto link = kj::heap<Link>(io, kj::mv(transport));
+                      auto done = link->shake_hands(options, earlier);
+                      return done.then([link = kj::mv(link)]() mutable { return kj::mv(link); });
+                    });
+  auto late = io.provider->getTimer()
+                  .afterDelay(handshake_limit.count() * kj::SECONDS)
+                  .then([]() -> kj::Promise<kj::Own<Link>> {
                     return failure("terraced accepted the connection but does not answer");
                   });
-  return done.exclusiveJoin(kj::mv(late)).then([link = kj::mv(link)]() mutable {
-    return kj::mv(link);
-  });
+  return opened.exclusiveJoin(kj::mv(late));
 }
 
-Link::Link(kj::AsyncIoContext& io, kj::Own<kj::AsyncCapabilityStream> stream)
+Link::Link(kj::AsyncIoContext& io, kj::Own<Transport> transport)
     : timer_(io.provider->getTimer()),
-      stream_(kj::mv(stream)),
-      rpc_(*stream_, max_fds_per_message),
-      daemon_(rpc_.bootstrap().castAs<protocol::Daemon>()),
+      transport_(kj::mv(transport)),
+      daemon_(transport_->rpc().bootstrap().castAs<protocol::Daemon>()),
       tasks_(*this) {}
 
 kj::Promise<void> Link::shake_hands(const ClientOptions& options,
@@ -127,6 +95,10 @@ kj::Promise<void> Link::shake_hands(const ClientOptions& options,
         auto arena = std::make_shared<SessionArena>();
         arena->boot_id = boot_id_;
         arena->session_id = opened.getSessionId();
+        if (!shares_memory()) {
+          arena_ = std::move(arena);
+          return kj::READY_NOW;
+        }
         if (earlier && earlier->boot_id == arena->boot_id) {
           arena->mapping = earlier->mapping;
           arena->claim = earlier->claim;

@@ -1,7 +1,6 @@
 // One connection to terraced with its session and arena. Lives on the connection's thread.
 #pragma once
 
-#include <capnp/rpc-twoparty.h>
 #include <kj/async-io.h>
 
 #include <chrono>
@@ -12,6 +11,7 @@
 #include "client/client.h"
 #include "client/connection_state.h"
 #include "client/session_arena.h"
+#include "client/transport.h"
 #include "core/background_population.h"
 #include "core/status.h"
 #include "protocol/terrace.capnp.h"
@@ -20,10 +20,6 @@ namespace terrace::client {
 
 // What went wrong with a call.
 Status to_status(const kj::Exception& exception);
-
-// Connects to the socket at `path`. unavailable, with the reason, if nobody is there.
-Result<kj::Own<kj::AsyncCapabilityStream>> connect_to_socket(kj::AsyncIoContext& io,
-                                                             const std::string& path);
 
 using LoginRequest = capnp::Request<protocol::Daemon::LoginParams, protocol::Daemon::LoginResults>;
 // With the token that `identity` names, or what reading its file failed with.
@@ -36,22 +32,24 @@ constexpr const char* older_daemon =
 
 class Link final : private kj::TaskSet::ErrorHandler {
  public:
-  // Connects, opens a session, maps the arena and populates its head; the rest follows in the
-  // background. `earlier`, if there is one, is the arena of the session before: its mapping is
-  // taken over where the daemon is still the same. Fails with a kj::Exception whose description is
-  // for people.
+  // `options` must outlive the promise. Connects, opens a session, maps the arena and populates its
+  // head; the rest follows in the background. `earlier`, if there is one, is the arena of the
+  // session before: its mapping is taken over where the daemon is still the same. Fails with a
+  // kj::Exception whose description is for people.
   static kj::Promise<kj::Own<Link>> open(kj::AsyncIoContext& io, const ClientOptions& options,
                                          std::shared_ptr<const SessionArena> earlier);
 
-  Link(kj::AsyncIoContext& io, kj::Own<kj::AsyncCapabilityStream> stream);
+  Link(kj::AsyncIoContext& io, kj::Own<Transport> transport);
   ~Link() = default;
   KJ_DISALLOW_COPY(Link);
 
   // Resolves when the connection is lost.
-  kj::Promise<void> when_lost() { return rpc_.onDisconnect(); }
+  kj::Promise<void> when_lost() { return transport_->rpc().onDisconnect(); }
 
+  bool shares_memory() const { return transport_->shares_memory(); }
   protocol::Daemon::Client& daemon() { return daemon_; }
   protocol::Session::Client& session() { return session_; }
+  // Its mapping is null where memory is not shared.
   const std::shared_ptr<const SessionArena>& arena() const { return arena_; }
   std::chrono::milliseconds request_budget() const { return request_budget_; }
   const TenantNames& tenant_names() const { return tenant_names_; }
@@ -69,8 +67,7 @@ class Link final : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&& exception) override;
 
   kj::Timer& timer_;
-  kj::Own<kj::AsyncCapabilityStream> stream_;
-  capnp::TwoPartyClient rpc_;
+  kj::Own<Transport> transport_;
   protocol::Daemon::Client daemon_;
   protocol::Session::Client session_ = nullptr;
   std::shared_ptr<const SessionArena> arena_;

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "client/call.h"
+#include "client/limits.h"
 #include "client/link.h"
+#include "client/transport.h"
 #include "core/checksum.h"
 #include "protocol/descriptor.h"
 #include "protocol/packed.h"
@@ -61,12 +63,12 @@ Result<PinListing> read_pin(protocol::PinInfo::Reader from) {
 
 class OperatorClient::Impl {
  public:
-  Impl(kj::AsyncIoContext io, kj::Own<kj::AsyncCapabilityStream> stream)
-      : io_(kj::mv(io)), stream_(kj::mv(stream)), rpc_(*stream_) {}
+  Impl(kj::AsyncIoContext io, kj::Own<Transport> transport)
+      : io_(kj::mv(io)), transport_(kj::mv(transport)) {}
 
   // Without waiting for the answer: calls travel right behind.
   Status log_in(const Identity& identity) {
-    auto daemon = rpc_.bootstrap().castAs<protocol::Daemon>();
+    auto daemon = transport_->rpc().bootstrap().castAs<protocol::Daemon>();
     auto request = login_request(daemon, identity, "terrace");
     if (!request) return request.error();
     auto login = request->send();
@@ -104,8 +106,7 @@ class OperatorClient::Impl {
 
  private:
   kj::AsyncIoContext io_;
-  kj::Own<kj::AsyncCapabilityStream> stream_;
-  capnp::TwoPartyClient rpc_;
+  kj::Own<Transport> transport_;
   protocol::Viewer::Client viewer_ = nullptr;
   protocol::Operator::Client operator_ = nullptr;
 };
@@ -117,9 +118,14 @@ Result<std::unique_ptr<OperatorClient>> OperatorClient::connect(const std::strin
                                                                 const Identity& identity) {
   try {
     auto io = kj::setupAsyncIo();
-    auto stream = connect_to_socket(io, socket_path.empty() ? default_socket_path() : socket_path);
-    if (!stream) return error(stream.error());
-    auto impl = std::make_unique<Impl>(kj::mv(io), kj::mv(*stream));
+    auto late = io.provider->getTimer()
+                    .afterDelay(handshake_limit.count() * kj::SECONDS)
+                    .then([]() -> kj::Promise<kj::Own<Transport>> {
+                      return connection_failure("connecting to terraced takes too long");
+                    });
+    auto transport =
+        open_transport(io, socket_path, identity).exclusiveJoin(kj::mv(late)).wait(io.waitScope);
+    auto impl = std::make_unique<Impl>(kj::mv(io), kj::mv(transport));
     if (Status status = impl->log_in(identity); !status.ok()) return error(std::move(status));
     return std::unique_ptr<OperatorClient>(new OperatorClient(std::move(impl)));
   } catch (const kj::Exception& exception) {
@@ -347,8 +353,9 @@ Status OperatorClient::kick(std::uint64_t session_id, Deadline deadline) {
   return done ? Status() : done.error();
 }
 
-Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline) {
-  auto daemon = OperatorClient::connect(socket_path);
+Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline,
+                                     const Identity& identity) {
+  auto daemon = OperatorClient::connect(socket_path, identity);
   if (!daemon) return error(daemon.error());
   return (*daemon)->stats_json(deadline);
 }

@@ -69,7 +69,7 @@ struct PinListing {
 // if it takes longer, with a message for people. One thread at a time, and the same one throughout.
 class OperatorClient {
  public:
-  // `socket_path` empty: default_socket_path(). What needs a role that this login is not given
+  // `socket_path` as in ClientOptions. What needs a role that this login is not given
   // fails, and says so.
   static Result<std::unique_ptr<OperatorClient>> connect(const std::string& socket_path,
                                                          const Identity& identity = {});
@@ -134,6 +134,7 @@ class OperatorClient {
 };
 
 // Connects, asks and disconnects.
-Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline);
+Result<std::string> fetch_stats_json(const std::string& socket_path, Deadline deadline,
+                                     const Identity& identity = {});
 
 }  // namespace terrace::client

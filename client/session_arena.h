@@ -18,7 +18,7 @@ struct SessionArena {
   // Kept open until the mapping is gone: the daemon that comes next counts on it. Null where the
   // daemon has none.
   std::shared_ptr<const UniqueFd> claim;
-  std::shared_ptr<const SharedMapping> mapping;
+  std::shared_ptr<const SharedMapping> mapping;  // null where memory is not shared
   std::string boot_id;
   std::uint64_t session_id = 0;
 };
@@ -29,6 +29,7 @@ constexpr std::uint64_t cache_line_bytes = 64;
 // The slot at `offset`; absent if it does not lie in the arena, or not at a cache line's start.
 inline std::optional<Slot> slot_at(const std::shared_ptr<const SessionArena>& arena,
                                    std::uint64_t offset, std::uint64_t block_bytes) {
+  if (!arena->mapping) return std::nullopt;
   const std::uint64_t size = arena->mapping->size();
   if (block_bytes > size || offset > size - block_bytes) return std::nullopt;
   if (offset % cache_line_bytes != 0) return std::nullopt;

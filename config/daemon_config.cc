@@ -243,6 +243,13 @@ Status read_redis(OptionReader& options, RedisOptions& redis) {
 }
 
 void read_limits(OptionReader& options, DaemonLimits& limits) {
+  options.integer("limits.max_connections", limits.max_connections, 1u, 100'000u);
+  options.integer("limits.max_requests_per_connection", limits.max_requests_per_connection, 1u,
+                  1'000'000u);
+  options.integer("limits.max_tokens_per_call", limits.max_tokens_per_call, 1u, 1u << 26);
+  options.integer("limits.max_spaces_per_session", limits.max_spaces_per_session, 1u, 100'000u);
+  options.integer("limits.max_waiting_acquires_per_session",
+                  limits.max_waiting_acquires_per_session, 1u, 1'000'000u);
   options.integer("limits.max_sessions", limits.max_sessions, 1u, 100'000u);
   options.integer("limits.max_keys_per_call", limits.max_keys_per_call, 1u, 1'000'000u);
   options.integer("limits.max_leases_per_session", limits.max_leases_per_session, 1u, 1'000'000u);
@@ -271,6 +278,26 @@ void read_http(OptionReader& options, HttpOptions& http) {
     options.problem("http.listen", "found '" + listen +
                                        "', which other machines may reach; expected a loopback "
                                        "address unless http.allow_remote = true");
+}
+
+void read_tcp(OptionReader& options, TcpOptions& tcp) {
+  std::string listen = "off";
+  options.text("tcp.listen", listen);
+  options.text("tcp.certificate_file", tcp.certificate_file);
+  options.text("tcp.key_file", tcp.key_file);
+  options.text("tcp.client_ca_file", tcp.client_ca_file);
+  options.flag("tcp.plain", tcp.plain);
+  if (listen.empty() || listen == "off") return;
+  tcp.listen = parse_http_address(listen);
+  if (!tcp.listen)
+    options.problem("tcp.listen", "found the text '" + listen +
+                                      "', expected an address and a port, such as "
+                                      "\"0.0.0.0:9471\", or \"off\"");
+  else if (tcp.plain && !tcp.listen->loopback)
+    options.problem("tcp.plain", "found true, expected false where other machines may connect");
+  if (!tcp.plain && (tcp.certificate_file.empty() || tcp.key_file.empty()))
+    options.problem("tcp.certificate_file",
+                    "found no certificate or no key, expected both for TLS");
 }
 
 void read_models(OptionReader& options, std::vector<ModelOptions>& models) {
@@ -331,6 +358,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   read_spaces(options, config.spaces);
   read_limits(options, config.limits);
   read_http(options, config.http);
+  read_tcp(options, config.tcp);
   read_models(options, config.models);
   read_log(options, config.log);
 

@@ -124,10 +124,17 @@ struct EvictionOptions {
   EvictionPolicy policy = EvictionPolicy::reuse_index;
 };
 
+// What is past one of these is refused, and the answer names it.
 struct DaemonLimits {
+  std::uint32_t max_connections = 512;  // each costs a descriptor or two
   std::uint32_t max_sessions = 256;
+  std::uint32_t max_requests_per_connection = 1024;  // that have no answer yet
+  std::uint32_t max_tokens_per_call = 1u << 20;
   std::uint32_t max_keys_per_call = 16384;
   std::uint32_t max_leases_per_session = 4096;
+  // The cache keeps every space for as long as it runs.
+  std::uint32_t max_spaces_per_session = 64;
+  std::uint32_t max_waiting_acquires_per_session = 256;
   std::uint64_t max_queued_bytes = 64 * mib;   // answers that a session has not read
   std::uint64_t max_message_bytes = 16 * mib;  // one call
   // From connecting to the end of login.
@@ -138,6 +145,14 @@ struct DaemonLimits {
 struct HttpOptions {
   std::optional<HttpAddress> listen = HttpAddress{"127.0.0.1", 9470, true};  // nothing: "off"
   bool allow_remote = false;
+};
+
+// For clients on other hosts.
+struct TcpOptions {
+  std::optional<HttpAddress> listen;  // nothing: "off"
+  // PEM files: what to show, and whose certificates clients must show ("": none is asked for).
+  std::string certificate_file, key_file, client_ca_file;
+  bool plain = false;  // without TLS; on loopback only
 };
 
 // Whose tokens are shown as text.
@@ -172,6 +187,7 @@ struct DaemonConfig {
   EvictionOptions eviction;
   DaemonLimits limits;
   HttpOptions http;
+  TcpOptions tcp;
   std::vector<ModelOptions> models;
   LogOptions log;
 };

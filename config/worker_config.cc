@@ -51,6 +51,7 @@ Result<WorkerConfig> load_worker_config(const std::optional<std::filesystem::pat
   config.socket_path = default_socket_path();
   options.text("model", config.model);
   read_socket_path(options, "socket", config.socket_path);
+  options.text("token_file", config.token_file);
   options.flag("cache", config.cache);
   options.integer("single_flight_wait_ms", config.single_flight_wait_ms, 0, 60'000);
   options.choice("compute", config.compute,

@@ -46,6 +46,7 @@ struct ServerOptions {
 struct WorkerConfig {
   std::string model;                   // a GGUF file; empty: must come from the command line
   std::string socket_path;             // default_socket_path() unless set
+  std::string token_file;              // "": no token
   bool cache = true;                   // false: serve without the daemon
   int single_flight_wait_ms = 10'000;  // for what another worker computes; 0: not at all
   WorkerCompute compute = WorkerCompute::bf16;

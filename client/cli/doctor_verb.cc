@@ -23,7 +23,8 @@ Status run_doctor(const Program& program, const DoctorVerbOptions& options) {
     if (const auto config = load_config(options.source); config && !config->socket_path.empty())
       examined.socket_path = config->socket_path;
   }
-  const auto stats = client::fetch_stats_json(examined.socket_path, call_deadline());
+  const auto stats =
+      client::fetch_stats_json(examined.socket_path, call_deadline(), program.identity);
   const doctor::Findings findings = doctor::examine(examined, stats);
   doctor::print_findings(findings, options.json, std::cout);
   return doctor::verdict(findings, options.strict);

@@ -34,6 +34,7 @@ std::string exit_code_text() {
 std::string advice(const Status& status, const std::string& socket_path) {
   switch (status.code()) {
     case StatusCode::unavailable:
+      if (socket_path.find("://") != std::string::npos) return status.message();
       return status.message() + "; start a daemon with 'terraced --socket " + socket_path +
              "', or name another with --socket or $TERRACE_SOCKET";
     case StatusCode::deadline_exceeded:
@@ -54,6 +55,20 @@ int run(int argc, char** argv) {
   app.add_option("--socket", program.socket_path,
                  "where the daemon listens: $TERRACE_SOCKET, else the user's default")
       ->capture_default_str();
+  app.add_option("--connect", program.socket_path,
+                 "the same, on another host: such as tls://cache.example:9471");
+  client::Identity& identity = program.identity;
+  app.add_option("--token-file", identity.token_file,
+                 "a file whose first line is the token to show")
+      ->envname("TERRACE_TOKEN_FILE");
+  app.add_option("--ca-file", identity.ca_file, "for TLS, in PEM: whom to trust")
+      ->envname("TERRACE_CA_FILE");
+  app.add_option("--certificate-file", identity.certificate_file, "for TLS, in PEM: what to show")
+      ->envname("TERRACE_CERTIFICATE_FILE");
+  app.add_option("--key-file", identity.key_file, "its key")->envname("TERRACE_KEY_FILE");
+  app.add_option("--server-name", identity.server_name,
+                 "the name in the daemon's certificate, if it is not the host that is connected to")
+      ->envname("TERRACE_SERVER_NAME");
   app.fallthrough();
   app.footer(exit_code_text());
   add_all_verbs(program);

@@ -17,8 +17,11 @@ constexpr std::chrono::seconds call_timeout{5};
 
 struct Program {
   CLI::App app{"Shows what a running terraced has cached, and keeps it there.", "terrace"};
-  std::string socket_path;
-  bool socket_named() const { return app.get_option("--socket")->count() > 0; }
+  std::string socket_path;  // or another address
+  client::Identity identity;
+  bool socket_named() const {
+    return app.get_option("--socket")->count() + app.get_option("--connect")->count() > 0;
+  }
   std::function<Status()> chosen;  // what the verb on the command line does
 
   // Adds a verb. `options` are the verb's own, filled when it is parsed; `run` gets them.
@@ -33,7 +36,7 @@ struct Program {
   }
 
   Result<std::unique_ptr<client::OperatorClient>> connect() const {
-    return client::OperatorClient::connect(socket_path);
+    return client::OperatorClient::connect(socket_path, identity);
   }
 };
 

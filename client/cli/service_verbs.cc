@@ -15,7 +15,8 @@ namespace terrace::cli {
 namespace {
 
 Status run_stats(const Program& program, const JsonOption& options) {
-  const auto stats = client::fetch_stats_json(program.socket_path, call_deadline());
+  const auto stats =
+      client::fetch_stats_json(program.socket_path, call_deadline(), program.identity);
   if (!stats) return stats.error();
   return options.json ? print_stats_json(*stats, std::cout) : print_stats(*stats, std::cout);
 }
@@ -30,12 +31,12 @@ Status run_top(const Program& program, const TopOptions& options) {
   using Clock = std::chrono::steady_clock;
   const bool clear = !options.json && ::isatty(STDOUT_FILENO) == 1;
   const auto print = options.json ? print_top_json : print_top;
-  auto before = client::fetch_stats_json(program.socket_path, call_deadline());
+  auto before = client::fetch_stats_json(program.socket_path, call_deadline(), program.identity);
   if (!before) return before.error();
   auto at = Clock::now();
   for (std::size_t look = 0; options.looks == 0 || look < options.looks; ++look) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
-    auto now = client::fetch_stats_json(program.socket_path, call_deadline());
+    auto now = client::fetch_stats_json(program.socket_path, call_deadline(), program.identity);
     if (!now) return now.error();
     const auto then = std::exchange(at, Clock::now());
     // Home, and everything below gone: without the flicker of an empty screen.

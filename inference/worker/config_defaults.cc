@@ -47,6 +47,7 @@ void apply_engine_config(const config::WorkerConfig& config, const CLI::App& com
   // Either flag says where the cache is, or that there is none.
   if (command.count("--socket") == 0) set("--no-cache", engine.use_cache, config.cache);
   set("--socket", engine.socket_path, config.socket_path);
+  set("--token-file", engine.token_file, config.token_file);
   engine.single_flight_wait = std::chrono::milliseconds(config.single_flight_wait_ms);
 }
 

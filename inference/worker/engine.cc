@@ -42,10 +42,11 @@ SpaceDescriptor describe_space(const gguf::File& file, const Llama& model) {
   return space;
 }
 
-std::unique_ptr<client::Client> connect(const std::string& socket_path,
+std::unique_ptr<client::Client> connect(const EngineOptions& engine,
                                         std::shared_ptr<OutageNotice> outage) {
   client::ClientOptions options;
-  options.socket_path = socket_path;
+  options.socket_path = engine.socket_path;
+  options.identity.token_file = engine.token_file;
   options.client_name = "terrace-worker";
   options.on_change = [outage = std::move(outage)](bool connected, const std::string& why) {
     if (connected) {
@@ -82,7 +83,7 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   std::unique_ptr<Engine> engine(new Engine());
   // The connection is made, and the arena mapped, while the weights are read.
   engine->outage_ = std::make_shared<OutageNotice>(options.warn);
-  if (options.use_cache) engine->client_ = connect(options.socket_path, engine->outage_);
+  if (options.use_cache) engine->client_ = connect(options, engine->outage_);
 
   auto file = gguf::File::open(options.model_path);
   if (!file) return error(file.error());

@@ -31,6 +31,7 @@ struct EngineOptions {
   ModelOptions model;
   bool use_cache = true;
   std::string socket_path;  // empty: the client's default
+  std::string token_file;   // whose first line is shown to terraced; empty: none
   // How long to wait for a prefix that another worker is computing; 0: not at all.
   std::chrono::milliseconds single_flight_wait{10'000};
   // One line about why there is no cache, once an outage; called on the thread that noticed.

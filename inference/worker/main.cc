@@ -59,6 +59,10 @@ void add_generate(CLI::App& app, int& status) {
   command.add_option("--seed", sampling.seed, "Seed of sampling");
   CLI::Option* socket =
       command.add_option("--socket", arguments->engine.socket_path, "Socket of terraced");
+  command
+      .add_option("--token-file", arguments->engine.token_file,
+                  "A file whose first line is the token to show to terraced")
+      ->envname("TERRACE_TOKEN_FILE");
   command.add_flag("--no-cache", *no_cache, "Do not ask terraced")->excludes(socket);
   command.add_flag("--json", arguments->json, "Print one JSON object instead of text");
   command.callback([=, command_of = &command, &status] {
@@ -97,6 +101,10 @@ void add_serve(CLI::App& app, int& status) {
   command.add_option("--api-key-file", flags->api_key_file, "API keys, one a line");
   CLI::Option* socket =
       command.add_option("--socket", flags->arguments.engine.socket_path, "Socket of terraced");
+  command
+      .add_option("--token-file", flags->arguments.engine.token_file,
+                  "A file whose first line is the token to show to terraced")
+      ->envname("TERRACE_TOKEN_FILE");
   command.add_flag("--no-cache", flags->no_cache, "Do not ask terraced")->excludes(socket);
   command.callback([=, command_of = &command, &status] {
     ServeArguments& arguments = flags->arguments;

@@ -49,26 +49,25 @@ class HostileClientTest : public ProtocolFixture {
     return bytes;
   }
 
-  // What a client would send that makes `pings` calls of `bytes` bytes each.
-  std::string recorded_pings(unsigned pings, unsigned bytes) {
+  using Calls = std::vector<kj::Promise<void>>;
+  // What a client would send that makes these calls; at least `bytes` of it.
+  std::string recorded(std::size_t bytes,
+                       kj::FunctionParam<void(protocol::Daemon::Client&, Calls&)> make_calls) {
     auto pipe = io_.provider->newTwoWayPipe();
     std::string recording;
     capnp::TwoPartyClient client(*pipe.ends[0]);
     auto daemon = client.bootstrap().castAs<protocol::Daemon>();
-    std::vector<kj::Promise<void>> calls;
-    auto login = daemon.loginRequest();
-    login.setProtocolVersion(protocol::PROTOCOL_VERSION);
-    calls.push_back(login.send().ignoreResult());
-    for (unsigned i = 0; i < pings; ++i) {
-      auto request = daemon.pingRequest();
-      request.initData(bytes);
-      request.setReplyBytes(bytes);
-      calls.push_back(request.send().ignoreResult());
-    }
+    Calls calls;
+    make_calls(daemon, calls);
     std::vector<char> buffer(1 << 16);
-    while (recording.size() < std::size_t{pings} * bytes)
+    while (recording.size() < bytes)
       recording.append(buffer.data(), wait(pipe.ends[1]->read(buffer.data(), 1, buffer.size())));
     return recording;
+  }
+  static auto recorded_login(protocol::Daemon::Client& daemon) {
+    auto login = daemon.loginRequest();
+    login.setProtocolVersion(protocol::PROTOCOL_VERSION);
+    return login.send();
   }
 
   std::unique_ptr<Connection> bystander_;
@@ -114,9 +113,40 @@ TEST_F(HostileClientTest, AMessageThatMeansNothing) {
 }
 
 TEST_F(HostileClientTest, WhoSendsAndDoesNotReadIsCut) {
-  const auto calls = recorded_pings(400, 32 << 10);
+  constexpr unsigned pings = 400, bytes = 32 << 10;
+  const auto calls = recorded(pings * bytes, [](auto& daemon, Calls& made) {
+    made.push_back(recorded_login(daemon).ignoreResult());
+    for (unsigned i = 0; i < pings; ++i) {
+      auto request = daemon.pingRequest();
+      request.initData(bytes);
+      request.setReplyBytes(bytes);
+      made.push_back(request.send().ignoreResult());
+    }
+  });
   const auto fd = connect_bare();
   EXPECT_FALSE(send(fd, calls));
+  EXPECT_TRUE(is_cut(fd));
+}
+
+TEST_F(HostileClientTest, SoIsWhoDoesNotReadBeforeLogin) {
+  constexpr unsigned count = 5000, least_bytes = 64;
+  const auto calls = recorded(count * least_bytes, [](auto& daemon, Calls& made) {
+    for (unsigned i = 0; i < count; ++i) made.push_back(daemon.infoRequest().send().ignoreResult());
+  });
+  const auto fd = connect_bare();
+  send(fd, calls);
+  EXPECT_TRUE(is_cut(fd));
+}
+
+TEST_F(HostileClientTest, SoIsAnOperatorWhoDoesNotRead) {
+  constexpr unsigned count = 1000, least_bytes = 64;
+  const auto calls = recorded(count * least_bytes, [](auto& daemon, Calls& made) {
+    auto viewer = recorded_login(daemon).getViewer();
+    for (unsigned i = 0; i < count; ++i)
+      made.push_back(viewer.statsRequest().send().ignoreResult());
+  });
+  const auto fd = connect_bare();
+  send(fd, calls);
   EXPECT_TRUE(is_cut(fd));
 }
 

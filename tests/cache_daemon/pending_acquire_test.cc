@@ -62,7 +62,7 @@ class PendingAcquireTest : public ::testing::Test {
     ASSERT_TRUE(cache.has_value()) << cache.error().message();
     cache_ = std::move(*cache);
     space_ = cache_->open_space(descriptor()).value();
-    session_ = std::make_shared<Session>(*cache_, "test", std::nullopt, 10);
+    session_ = std::make_shared<Session>(*cache_, "test", std::nullopt, limits_);
   }
 
   auto acquire(storage::LeaseId lease) {
@@ -75,6 +75,7 @@ class PendingAcquireTest : public ::testing::Test {
   storage::HostAccelerator accelerator_;
   std::unique_ptr<storage::TieredCache> cache_;
   storage::SpaceId space_ = 0;
+  config::DaemonLimits limits_ = {.max_leases_per_session = 10};
   std::shared_ptr<Session> session_;
 };
 
@@ -90,7 +91,8 @@ TEST_F(PendingAcquireTest, ReleasingItsLeaseAnswersWithNothing) {
 
 TEST_F(PendingAcquireTest, SoManyMayWaitAndNoMore) {
   std::vector<decltype(acquire(1))> waiting;
-  for (std::size_t i = 0; i < max_pending_acquires; ++i) waiting.push_back(acquire(1));
+  for (std::size_t i = 0; i < limits_.max_waiting_acquires_per_session; ++i)
+    waiting.push_back(acquire(1));
   EXPECT_ANY_THROW(acquire(1));
   EXPECT_ANY_THROW(acquire(2));
   session_->release(1);

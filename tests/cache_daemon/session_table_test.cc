@@ -39,7 +39,7 @@ class SessionTableTest : public ::testing::Test {
     auto cache = storage::TieredCache::create(options, accelerator_, nullptr, clock_);
     ASSERT_TRUE(cache.has_value()) << cache.error().message();
     cache_ = std::move(*cache);
-    table_ = std::make_unique<SessionTable>(*cache_, 10, 10);
+    table_ = std::make_unique<SessionTable>(*cache_, limits_);
   }
 
   auto open_for(pid_t pid) {
@@ -47,6 +47,7 @@ class SessionTableTest : public ::testing::Test {
                         [] {});
   }
 
+  const config::DaemonLimits limits_ = {.max_sessions = 10, .max_leases_per_session = 10};
   kj::AsyncIoContext io_ = kj::setupAsyncIo();
   SystemClock clock_;
   storage::HostAccelerator accelerator_;

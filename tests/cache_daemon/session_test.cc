@@ -110,8 +110,71 @@ TEST_F(SessionTest, LimitsRefuseACallAndNothingElse) {
   EXPECT_EQ(stats(*other).at("reserved_slots"), 2);
 }
 
+TEST_F(SessionTest, WhatIsPastALimitIsToldItsName) {
+  start_daemon({"limits.max_keys_per_call=4", "limits.max_leases_per_session=1",
+                "limits.max_tokens_per_call=64", "limits.max_spaces_per_session=1",
+                "limits.max_sessions=1"});
+  const auto connection = connect();
+  auto session = open_session(*connection);
+  auto space = open_space(session);
+  const auto said = [&](auto&& promise) -> std::string {
+    KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&] { promise.wait(io_.waitScope); })) {
+      return exception->getDescription().cStr();
+    }
+    return "no error";
+  };
+  auto keys = space.matchRequest();
+  keys.initKeys(5 * 32);
+  EXPECT_NE(said(keys.send()).find("limits.max_keys_per_call = 4: found 5 keys"),
+            std::string::npos);
+  auto tokens = space.matchRequest();
+  tokens.initTokens(65 * sizeof(Token));
+  EXPECT_NE(said(tokens.send()).find("limits.max_tokens_per_call = 64: found 65 tokens"),
+            std::string::npos);
+  EXPECT_NE(said(space_request(session, 1).send()).find("limits.max_spaces_per_session = 1"),
+            std::string::npos);
+  reserve(space, 1, 1);
+  auto second = space.reserveRequest();
+  second.setLease(2);
+  EXPECT_NE(said(second.send()).find("limits.max_leases_per_session = 1"), std::string::npos);
+  const auto other = connect();
+  EXPECT_NE(said(other->worker.openSessionRequest().send()).find("limits.max_sessions = 1"),
+            std::string::npos);
+}
+
+TEST_F(SessionTest, AConnectionHasSoManyRequestsOpenAndNoMore) {
+  start_daemon({"limits.max_requests_per_connection=2"});
+  const auto computing = connect(), waiting = connect();
+  auto session = open_session(*computing), waiting_session = open_session(*waiting);
+  auto space = open_space(session), waiting_space = open_space(waiting_session);
+  auto reserve_key = space.reserveRequest();
+  reserve_key.setLease(1);
+  reserve_key.initKeys(32)[0] = 7;
+  wait(reserve_key.send());
+  const auto acquire = [&](std::uint64_t lease) {
+    auto request = waiting_space.acquireRequest();
+    request.setLease(lease);
+    request.initKeys(32)[0] = 7;
+    request.setWaitMs(60'000);
+    return request.send();
+  };
+  auto first = acquire(1), second = acquire(2);
+  std::string why;
+  KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&] { acquire(3).wait(io_.waitScope); })) {
+    why = exception->getDescription().cStr();
+  }
+  EXPECT_NE(why.find("limits.max_requests_per_connection = 2"), std::string::npos) << why;
+  auto release = space.releaseRequest();
+  release.initLeases(1).set(0, 1);
+  wait(release.send());
+  wait(kj::mv(first));
+  wait(kj::mv(second));
+  EXPECT_FALSE(fails(acquire(3)));
+}
+
 TEST_F(SessionTest, ASessionOpensSoManySpacesAndNoMore) {
-  start_daemon();
+  constexpr std::uint8_t max_spaces_per_session = 5;
+  start_daemon({"limits.max_spaces_per_session=5"});
   const auto connection = connect();
   auto session = open_session(*connection);
   for (std::size_t i = 0; i < max_spaces_per_session; ++i)

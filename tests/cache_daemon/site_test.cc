@@ -19,7 +19,7 @@ class SiteTest : public ::testing::Test {
     cache_ = std::move(
         *storage::TieredCache::create({.slab_bytes = 4 << 20}, accelerator_, nullptr, clock_));
     device_.emplace(config_, accelerator_, *cache_, "own");
-    sessions_.emplace(*cache_, 1, 1);
+    sessions_.emplace(*cache_, config_.limits);
     deadlines_.emplace(io_.provider->getTimer(), *cache_, clock_);
     context_.emplace(Context{.config = config_,
                              .cache = *cache_,

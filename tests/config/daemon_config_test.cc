@@ -584,5 +584,43 @@ TEST(DaemonConfig, OverrideProblemsNameTheFlag) {
               StartsWith("--set request_budget_ms: found the text"));
 }
 
+TEST(DaemonConfig, RulesOfAccessSayForWhomTheyAre) {
+  const auto config =
+      load_with({"access.a.users=[\"alice\",\"1001\"]", "access.a.roles=[\"worker\",\"read_only\"]",
+                 "access.a.sockets=\"research\"", "access.a.tenant=research",
+                 "sockets.research.path=/tmp/r.sock", "sockets.research.mode=\"0600\"",
+                 "tenant_groups.lab.members=[\"research\",\"teaching\"]"});
+  ASSERT_TRUE(config) << config.error().to_string();
+  const AccessRule& rule = config->access.rules.at(0);
+  EXPECT_EQ(rule.users, (std::vector<std::string>{"alice", "1001"}));
+  EXPECT_TRUE(rule.worker && rule.read_only && !rule.operate);
+  EXPECT_EQ(rule.tenant, "research");
+  EXPECT_EQ(config->access.more_sockets.at(0).permissions.mode, 0600u);
+  EXPECT_EQ(config->access.socket.mode, 0660u);
+  EXPECT_EQ(config->access.tenant_groups.at(0).members.size(), 2u);
+
+  EXPECT_THAT(message_with({"access.a.roles=worker"}), HasSubstr("found nobody that it is for"));
+  EXPECT_THAT(message_with({"access.a.users=1", "access.a.roles=boss"}),
+              AllOf(HasSubstr("access.a.users"), HasSubstr("found the role 'boss'")));
+  EXPECT_THAT(message_with({"access.a.users=alice"}), HasSubstr("found no role"));
+  EXPECT_THAT(message_with({"access.a.sockets=other", "access.a.roles=worker"}),
+              HasSubstr("name of a section of [sockets]"));
+  EXPECT_THAT(message_with({"socket_mode=\"0888\""}), HasSubstr("expected octal digits"));
+  EXPECT_THAT(message_with({"tenant_groups.a.members=x", "tenant_groups.b.members=x"}),
+              HasSubstr("in more than one group"));
+  EXPECT_THAT(message_with({"tenant_groups.a.members=x", "tenant_groups.x.members=y"}),
+              HasSubstr("among the members"));
+}
+
+TEST(DaemonConfig, TcpIsOffAndNotPlainWhereOthersConnect) {
+  EXPECT_FALSE(load_with({})->tcp.listen);
+  EXPECT_THAT(message_with({"tcp.listen=0.0.0.0:9471"}), HasSubstr("tcp.certificate_file"));
+  EXPECT_THAT(message_with({"tcp.listen=0.0.0.0:9471", "tcp.plain=true"}),
+              HasSubstr("expected false where other machines may connect"));
+  const auto plain = load_with({"tcp.listen=127.0.0.1:9471", "tcp.plain=true"});
+  ASSERT_TRUE(plain) << plain.error().to_string();
+  EXPECT_EQ(plain->tcp.listen->port, 9471);
+}
+
 }  // namespace
 }  // namespace terrace::config
