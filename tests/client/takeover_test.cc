@@ -13,7 +13,7 @@ using test_support::Process;
 using test_support::wait_until;
 
 constexpr const char* never_both = "device.overlap=0";
-constexpr std::uint64_t arena_bytes = 32ull << 20;
+constexpr std::uint64_t takeover_arena_bytes = 32ull << 20;
 
 // Mappings of device arenas in a process ("self": this one).
 std::size_t arenas_mapped(const std::string& pid = "self") {
@@ -100,7 +100,7 @@ TEST_F(TakeoverTest, TheNewDaemonWaitsUntilTheLastSlotOfTheOldArenaIsGone) {
   held->clear();
   EXPECT_EQ(arenas_mapped(), 0u);
   ASSERT_TRUE(client->wait_connected(soon()).ok());
-  EXPECT_EQ(device_bytes(), arena_bytes);
+  EXPECT_EQ(device_bytes(), takeover_arena_bytes);
   EXPECT_EQ(arenas_mapped(), 1u);
   auto again = space->acquire(space->new_lease(), keys, {}, soon());
   ASSERT_TRUE(again && again->size() == 3);
@@ -120,7 +120,7 @@ TEST_F(TakeoverTest, AProcessThatHoldsTheOldArenaHoldsTheNewOneUpUntilItEndsAndN
   EXPECT_FALSE(daemon_has_an_arena());
   holder->signal(SIGKILL);
   ASSERT_TRUE(client->wait_connected(soon()).ok());
-  EXPECT_EQ(device_bytes(), arena_bytes);
+  EXPECT_EQ(device_bytes(), takeover_arena_bytes);
   store(*client->open_space(descriptor()), prompt(2));
 }
 
@@ -136,7 +136,7 @@ TEST_F(TakeoverTest, WhereBothMayBeTheNewDaemonServesAtOnceAndTheOldArenaGoesWit
   daemon().kill();
   start_daemon({"device.overlap=32MiB"});
   ASSERT_TRUE(client->wait_connected(soon()).ok());
-  EXPECT_EQ(device_bytes(), arena_bytes);
+  EXPECT_EQ(device_bytes(), takeover_arena_bytes);
   EXPECT_EQ(arenas_mapped(), 2u);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(holds((*held)[i].slot, keys[i]));
   held->clear();
@@ -148,13 +148,13 @@ TEST_F(TakeoverTest, ThreeDaemonsInARowCountAllThatIsStillMapped) {
   const auto first = start_holder();
   daemon().kill();
   start_daemon({"device.overlap=32MiB"});
-  EXPECT_EQ(device_bytes(), arena_bytes);
+  EXPECT_EQ(device_bytes(), takeover_arena_bytes);
   const auto second = start_holder();
   daemon().kill();
   start_daemon({"device.overlap=32MiB"});
   EXPECT_EQ(device_bytes(), 0u);
   first->signal(SIGKILL);
-  ASSERT_TRUE(wait_until([&] { return device_bytes() == arena_bytes; }));
+  ASSERT_TRUE(wait_until([&] { return device_bytes() == takeover_arena_bytes; }));
 }
 
 // Memory files go with the last process that has them: there is nothing to clean up, and the next
