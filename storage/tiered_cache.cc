@@ -155,6 +155,14 @@ std::vector<SealOutcome> TieredCache::seal(SessionId session, LeaseId lease,
 
 void TieredCache::release(SessionId session, LeaseId lease) { impl_->release(session, lease); }
 
+void TieredCache::put(PutRequest request, PutCallback done) {
+  impl_->put(std::move(request), std::move(done));
+}
+TransferId TieredCache::get(GetRequest request, const AcquireOptions& options, GetCallback done) {
+  return impl_->get(std::move(request), options, std::move(done));
+}
+void TieredCache::cancel_get(TransferId id) { impl_->cancel_get(id); }
+
 Result<PinInfo> TieredCache::pin(const BlockKey& key, const PinOptions& options) {
   return impl_->pin(key, options);
 }

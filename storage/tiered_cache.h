@@ -28,6 +28,7 @@
 #include "core/space.h"
 #include "core/status.h"
 #include "core/tier.h"
+#include "storage/block_transfer.h"
 #include "storage/device/accelerator.h"
 #include "storage/disk/disk_tier.h"
 #include "storage/ids.h"
@@ -390,6 +391,19 @@ class TieredCache {
 
   // Ends a lease; nothing if there is none. Slots that were reserved and not sealed are free again.
   void release(SessionId session, LeaseId lease);
+
+  // Copies blocks into the cache out of memory of a client, off the deciding thread. `tokens` are as
+  // many as `sources` blocks have, sizes as the space says; keys are computed here. `done` is called
+  // once, on the deciding thread, maybe before put() returns; not at all if the cache ends first,
+  // which waits for copies under way.
+  void put(PutRequest request, PutCallback done);
+
+  // Copies the leading run of blocks out of the cache, as an acquire would find it: the same
+  // options, a use, and nothing is held afterwards. `done` as with put().
+  TransferId get(GetRequest request, const AcquireOptions& options, GetCallback done);
+  // Nobody waits for it any more: `done` is not called, and what it holds goes at once or with the
+  // copies that are under way. Nothing if it is over.
+  void cancel_get(TransferId id);
 
   // Keeps the prefix that ends in a block: none of its blocks leaves its last tier, and they are
   // written to disk whatever the policy says. No use is counted. Kept across restarts where there

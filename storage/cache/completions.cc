@@ -132,6 +132,9 @@ void TieredCache::Impl::run_completions() {
       case Operation::Kind::move:
         finish_move(operation, completion.status, completion.checksum);
         break;
+      case Operation::Kind::transfer:
+        finish_copy(completion);
+        break;
       default:
         break;
     }

@@ -1,8 +1,8 @@
 // The inside of TieredCache. One class, since every decision needs the same few tables, with its
 // roles in a file each: match.cc, leases.cc, pins.cc, acquire.cc, single_flight.cc, load.cc,
 // seal.cc, evict.cc, evict_prefix.cc, write_behind.cc, demote.cc, remote_lookup.cc, remote_load.cc,
-// remote_write.cc, block_reads.cc, import.cc, age.cc, recover.cc, drain.cc, report.cc, prefixes.cc,
-// completions.cc, invariants.cc.
+// remote_write.cc, transfer.cc, block_reads.cc, import.cc, age.cc, recover.cc, drain.cc, report.cc,
+// prefixes.cc, completions.cc, invariants.cc.
 #pragma once
 
 #include <array>
@@ -153,6 +153,11 @@ class TieredCache::Impl {
   std::vector<SealOutcome> seal(SessionId session, LeaseId lease,
                                 std::span<const SealRequest> blocks);
 
+  // transfer.cc
+  void put(PutRequest request, PutCallback done);
+  TransferId get(GetRequest request, const AcquireOptions& options, GetCallback done);
+  void cancel_get(TransferId id);
+
   // completions.cc
   void set_wake(std::function<void()> wake);
   void run_completions();
@@ -222,6 +227,7 @@ class TieredCache::Impl {
       import,          // of memory from elsewhere to `slot`, or to the disk if there is none
       read,            // of `slot`, or of the disk if there is none, into memory of its own
       drop_erase,      // of a space from Redis, in a drop
+      transfer,        // between a slot and memory of a client: see copied_parts_
     };
     Kind kind = Kind::flush;
     Block* block = nullptr;
@@ -307,6 +313,30 @@ class TieredCache::Impl {
     std::size_t known = 0;  // of how many keys it is known whether they are there
     std::size_t asks = 0;
     std::size_t next = 0;  // the first that may have to be written
+  };
+
+  // A block of a put or a get.
+  struct TransferPart {
+    std::size_t index = 0;  // among those of the request
+    Slot* slot = nullptr;   // held by the transfer's lease
+    BlockKey key, parent;   // of a put
+    bool arrived = false;  // of a put: is being looked at in the device's memory
+    bool good = false;     // copied and verified
+  };
+  // A put or a get: the other half is empty.
+  struct Transfer {
+    SessionId session = 0;
+    PutRequest put;
+    PutCallback put_done;
+    std::vector<PutOutcome> outcomes;
+    TransferId behind = 0;              // the put under way that has its parent
+    std::vector<TransferId> followers;  // that are behind it
+    GetRequest get;
+    GetCallback get_done;  // null once cancelled
+    std::vector<GotBlock> got;
+    bool acquiring = false;  // waits for the acquire's answer
+    std::vector<TransferPart> parts;
+    std::size_t copies = 0;  // under way
   };
 
   // Wakes the deciding thread from any other. Shared with the engines' notifications, which may
@@ -472,6 +502,15 @@ class TieredCache::Impl {
   // Tries again later.
   void put_off_shares();
 
+  // transfer.cc
+  void start_get(TransferId id, const std::vector<AcquiredBlock>& blocks);
+  void copy_part(TransferId id, std::size_t part, std::byte* to, std::span<const std::byte> from);
+  void finish_copy(const CopyCompletion& completion);
+  // Ends a put whose copies are done, and those behind it, unless it is itself behind another.
+  void end_put(TransferId id);
+  void finish_put(TransferId id);
+  void finish_get(TransferId id);
+
   // write_behind.cc
   // `known_reachable` saves the walk to the first block that reachability costs while there are
   // holes.
@@ -612,6 +651,11 @@ class TieredCache::Impl {
 
   std::unordered_map<Ticket, Operation> operations_;
   Ticket next_ticket_ = 1;
+
+  std::unordered_map<TransferId, Transfer> transfers_;
+  TransferId next_transfer_ = 1;
+  std::unordered_map<Ticket, std::pair<TransferId, std::size_t>> copied_parts_;
+  std::unordered_map<BlockKey, TransferId> puts_by_key_;  // under way
 
   std::deque<Slot*> loads_waiting_;  // for a place among the reads in flight
   std::size_t disk_reads_in_flight_ = 0;

@@ -34,7 +34,7 @@ CacheStats TieredCache::Impl::stats() const {
     remote.dropped_prefixes = dropped_shares_;
     remote.already_there = already_shared_;
   }
-  stats.sessions = sessions_.size();
+  stats.sessions = sessions_.size() - transfers_.size();  // each of which has one
   stats.quarantined_slots = quarantined_.size();
   for (const auto& [id, session] : sessions_) {
     stats.leases += session.leases.size();

@@ -59,7 +59,8 @@ class Accelerator {
   virtual Status register_host_memory(std::span<std::byte>) { return {}; }
   virtual void unregister_host_memory(std::span<std::byte>) {}
   // Starts a copy; both sides stay valid until its completion. Sides may be device memory or
-  // ordinary memory.
+  // ordinary memory. Between memory that is host_accessible(), the checksum is that of what has
+  // arrived, also if somebody writes to the source meanwhile.
   virtual void copy_async(std::uint64_t ticket, std::byte* to, std::span<const std::byte> from) = 0;
   // As a copy to nowhere: only the checksum is taken.
   virtual void checksum_async(std::uint64_t ticket, std::span<const std::byte> from) = 0;
