@@ -177,7 +177,7 @@ TEST_F(TakeoverTest, NoMemoryIsLeftOnceTheDaemonAndItsWorkersWereKilled) {
     EXPECT_EQ(entry.path().filename().string().find("terrace"), std::string::npos) << entry.path();
 
   start_daemon({never_both, "host.capacity=8MiB"});
-  EXPECT_EQ(device_bytes(), arena_bytes);
+  EXPECT_EQ(device_bytes(), takeover_arena_bytes);
   std::size_t claims = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory().path()))
     claims += entry.path().filename().string().find(".arena-") != std::string::npos;
