@@ -11,9 +11,10 @@
 
 namespace terrace::daemon {
 
-enum class CallKind : std::uint8_t { match, acquire, reserve, seal, release };
-constexpr std::array<CallKind, 5> all_call_kinds = {
-    CallKind::match, CallKind::acquire, CallKind::reserve, CallKind::seal, CallKind::release};
+enum class CallKind : std::uint8_t { match, acquire, reserve, seal, release, put, get };
+constexpr std::array<CallKind, 7> all_call_kinds = {
+    CallKind::match,   CallKind::acquire, CallKind::reserve, CallKind::seal,
+    CallKind::release, CallKind::put,     CallKind::get};
 
 constexpr const char* to_string(CallKind kind) {
   switch (kind) {
@@ -27,6 +28,10 @@ constexpr const char* to_string(CallKind kind) {
       return "seal";
     case CallKind::release:
       return "release";
+    case CallKind::put:
+      return "put";
+    case CallKind::get:
+      return "get";
   }
   return "";
 }

@@ -18,6 +18,14 @@ constexpr std::size_t max_blocks_per_page = 256;
 // as limits.max_keys_per_call allows at most.
 constexpr std::size_t max_blocks_per_lease = 1'000'000;
 
+// Puts and gets of one session that are under way; past it further ones are refused.
+constexpr std::size_t max_transfers_per_session = 64;
+
+// Staged blocks of one put or get, and what one message carries of a staging region: copying it
+// must not take the deciding thread long.
+constexpr std::size_t max_blocks_per_transfer = 256;
+constexpr std::size_t max_staging_piece_bytes = 256 << 10;
+
 // How long an acquire may wait for what another session computes. A prompt that takes longer is
 // waited for again.
 constexpr std::chrono::milliseconds max_acquire_wait{60'000};

@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cache_daemon/limit_errors.h"
@@ -102,6 +103,63 @@ void Session::release(storage::LeaseId lease) {
     }
   }
   cache_.release(id_, lease);
+}
+
+std::shared_ptr<StagingRegion> Session::open_staging(std::uint64_t bytes,
+                                                     std::uint64_t limit_bytes) {
+  require_alive();
+  KJ_REQUIRE(!staging_, "this session has a staging region already");
+  if (limit_bytes == 0)
+    kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, "limits.staging_per_session allows none"));
+  auto region = StagingRegion::create(std::min(bytes, limit_bytes));
+  if (!region) kj::throwFatalException(KJ_EXCEPTION(OVERLOADED, region.error().message().c_str()));
+  staging_ = std::move(*region);
+  return staging_;
+}
+
+const std::shared_ptr<StagingRegion>& Session::staging() const {
+  require_alive();
+  KJ_REQUIRE(staging_ != nullptr, "this session has no staging region");
+  return staging_;
+}
+
+void Session::admit_transfer() {
+  require_alive();
+  if (transfers_ >= max_transfers_per_session)
+    kj::throwFatalException(
+        KJ_EXCEPTION(OVERLOADED, "too many puts and gets of this session are under way already"));
+}
+
+kj::Promise<std::vector<PutOutcome>> Session::put(storage::PutRequest request) {
+  admit_transfer();
+  auto paf = kj::newPromiseAndFulfiller<std::vector<PutOutcome>>();
+  ++transfers_;
+  // A function must be copyable.
+  auto fulfiller = std::make_shared<decltype(paf.fulfiller)>(kj::mv(paf.fulfiller));
+  // Counted until its copies are done, whether somebody waits for them or not.
+  cache_.put(std::move(request),
+             [self = shared_from_this(), fulfiller](std::vector<PutOutcome> outcomes) {
+               --self->transfers_;
+               (*fulfiller)->fulfill(std::move(outcomes));
+             });
+  return kj::mv(paf.promise);
+}
+
+kj::Promise<std::vector<storage::GotBlock>> Session::get(storage::GetRequest request,
+                                                         const storage::AcquireOptions& options) {
+  admit_transfer();
+  auto paf = kj::newPromiseAndFulfiller<std::vector<storage::GotBlock>>();
+  auto fulfiller = std::make_shared<decltype(paf.fulfiller)>(kj::mv(paf.fulfiller));
+  ++transfers_;
+  const storage::TransferId id =
+      cache_.get(std::move(request), options, [fulfiller](std::vector<storage::GotBlock> blocks) {
+        (*fulfiller)->fulfill(std::move(blocks));
+      });
+  // At its end, or when nobody waits any more.
+  return paf.promise.attach(kj::defer([self = shared_from_this(), id] {
+    --self->transfers_;
+    self->cache_.cancel_get(id);
+  }));
 }
 
 void Session::admit_space(const BlockKey& digest) {

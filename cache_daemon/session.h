@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cache_daemon/staging_region.h"
 #include "config/daemon_config.h"
 #include "core/block_key.h"
 #include "core/status.h"
@@ -58,6 +59,16 @@ class Session : public std::enable_shared_from_this<Session> {
                                          std::span<const storage::SealRequest> blocks);
   void release(storage::LeaseId lease);
 
+  // Makes the session's staging region of at most `bytes`. Throws where it has one already, where
+  // `limit_bytes` is 0, and where there is no memory.
+  std::shared_ptr<StagingRegion> open_staging(std::uint64_t bytes, std::uint64_t limit_bytes);
+  // Throws if there is none.
+  const std::shared_ptr<StagingRegion>& staging() const;
+  // Each is answered when its copies are done. A get whose promise is dropped is cancelled.
+  kj::Promise<std::vector<PutOutcome>> put(storage::PutRequest request);
+  kj::Promise<std::vector<storage::GotBlock>> get(storage::GetRequest request,
+                                                  const storage::AcquireOptions& options);
+
   // Before this session opens the space of this digest.
   void admit_space(const BlockKey& digest);
 
@@ -74,6 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   };
 
   void require_alive() const;
+  void admit_transfer();
   void admit(storage::LeaseId lease, std::size_t blocks);
 
   storage::TieredCache& cache_;
@@ -86,6 +98,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unordered_set<BlockKey> spaces_;
   std::uint64_t next_ticket_ = 0;
   std::map<std::uint64_t, PendingAcquire> pending_;
+  std::shared_ptr<StagingRegion> staging_;
+  std::size_t transfers_ = 0;  // under way
 };
 
 }  // namespace terrace::daemon

@@ -2,6 +2,9 @@
 
 #include <kj/debug.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "cache_daemon/limits.h"
 #include "cache_daemon/space_server.h"
 #include "protocol/descriptor.h"
@@ -36,6 +39,43 @@ class ClaimServer final : public protocol::Claim::Server {
 
  private:
   int fd_;
+};
+
+class StagingServer final : public protocol::Staging::Server {
+ public:
+  StagingServer(std::shared_ptr<StagingRegion> region, bool shared, std::size_t piece_limit_bytes)
+      : region_(std::move(region)), shared_(shared), max_piece_bytes_(piece_limit_bytes) {}
+
+  kj::Maybe<int> getFd() override {
+    if (!shared_) return nullptr;
+    return region_->fd();
+  }
+  kj::Promise<void> write(WriteContext call) override {
+    const auto data = call.getParams().getData();
+    const auto piece = find_piece(call.getParams().getOffset(), data.size());
+    if (data.size() > 0) std::memcpy(piece.data(), data.begin(), data.size());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> read(ReadContext call) override {
+    const auto piece = find_piece(call.getParams().getOffset(), call.getParams().getBytes());
+    constexpr std::size_t words_around_data = 8;
+    auto results = call.getResults(
+        capnp::MessageSize{piece.size() / sizeof(capnp::word) + words_around_data, 0});
+    results.setData(protocol::pack(std::span<const std::byte>(piece)));
+    return kj::READY_NOW;
+  }
+
+ private:
+  std::span<std::byte> find_piece(std::uint64_t offset, std::size_t bytes) const {
+    KJ_REQUIRE(bytes <= max_piece_bytes_, "too large a piece of the staging region", bytes);
+    const auto piece = region_->find(offset, bytes);
+    KJ_REQUIRE(piece.has_value(), "this does not lie in the staging region", offset, bytes);
+    return *piece;
+  }
+
+  std::shared_ptr<StagingRegion> region_;
+  bool shared_;
+  std::size_t max_piece_bytes_;
 };
 
 }  // namespace
@@ -83,6 +123,21 @@ kj::Promise<void> SessionServer::touchesNothing(TouchesNothingContext call) {
   std::vector<storage::SessionId> ids;
   for (const std::uint64_t id : list) ids.push_back(id);
   context_.sessions.touches_nothing(*peer_->process, ids);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SessionServer::staging(StagingContext call) {
+  const config::DaemonLimits& limits = context_.config.limits;
+  // Half a message is for what is not payload.
+  const std::size_t piece_limit_bytes =
+      std::min<std::size_t>(max_staging_piece_bytes, limits.max_message_bytes / 2);
+  auto region =
+      session_->open_staging(call.getParams().getBytes(), limits.staging_per_session_bytes);
+  auto results = call.getResults();
+  results.setBytes(region->size());
+  results.setMaxPieceBytes(static_cast<std::uint32_t>(piece_limit_bytes));
+  results.setStaging(
+      kj::heap<StagingServer>(std::move(region), call.getParams().getShared(), piece_limit_bytes));
   return kj::READY_NOW;
 }
 

@@ -18,6 +18,7 @@ class SessionServer final : public protocol::Session::Server {
   kj::Promise<void> hostArena(HostArenaContext call) override;
   kj::Promise<void> openSpace(OpenSpaceContext call) override;
   kj::Promise<void> touchesNothing(TouchesNothingContext call) override;
+  kj::Promise<void> staging(StagingContext call) override;
 
  private:
   Context& context_;

@@ -105,6 +105,11 @@ kj::Promise<void> SpaceServer::match(MatchContext call) {
   return kj::READY_NOW;
 }
 
+std::int64_t SpaceServer::redis_load_deadline_ns(std::uint32_t budget_ms) const {
+  return redis_deadline_ns(budget_ms, context_.config.request_budget,
+                           context_.config.redis.load_timeout, load_budget_part);
+}
+
 bool SpaceServer::is_slow(const CallTimer& timer) const {
   const std::chrono::milliseconds slow = context_.config.log.slow;
   return slow.count() > 0 && timer.elapsed() >= slow;
@@ -143,9 +148,7 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
     options.prefill_tokens_per_second = speed;
   options.partial_tokens = params.getPartialTokens();
   options.wait_ms = std::min(params.getWaitMs(), std::uint32_t{max_acquire_wait.count()});
-  options.remote_deadline_ns =
-      redis_deadline_ns(params.getBudgetMs(), context_.config.request_budget,
-                        context_.config.redis.load_timeout, load_budget_part);
+  options.remote_deadline_ns = redis_load_deadline_ns(params.getBudgetMs());
   if (context_.config.log.slow.count() > 0)
     options.times = std::make_shared<storage::AcquireTimes>();
   auto acquired =

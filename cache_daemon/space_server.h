@@ -20,6 +20,9 @@ class SpaceServer final : public protocol::Space::Server {
   kj::Promise<void> reserve(ReserveContext call) override;
   kj::Promise<void> seal(SealContext call) override;
   kj::Promise<void> release(ReleaseContext call) override;
+  // space_transfers.cc
+  kj::Promise<void> put(PutContext call) override;
+  kj::Promise<void> get(GetContext call) override;
 
   DispatchCallResult dispatchCall(
       std::uint64_t interface_id, std::uint16_t method_id,
@@ -28,6 +31,10 @@ class SpaceServer final : public protocol::Space::Server {
  private:
   // The keys of a call, within its limit.
   std::span<const BlockKey> read_keys(capnp::Data::Reader data) const;
+  // One piece of the staging region an offset, each of a block's size.
+  std::vector<std::span<std::byte>> read_offsets(capnp::Data::Reader data) const;
+  // Until when an acquire or a get with this budget waits for Redis.
+  std::int64_t redis_load_deadline_ns(std::uint32_t budget_ms) const;
   // Whether the log is to have a line about it.
   bool is_slow(const CallTimer& timer) const;
   void tell_slow_match(const CallTimer& timer, std::size_t keys, std::int64_t redis_ns) const;

@@ -259,6 +259,7 @@ void read_limits(OptionReader& options, DaemonLimits& limits) {
   options.integer("limits.login_deadline_ms", login_deadline_ms, std::int64_t{1},
                   max_login_deadline_ms);
   limits.login_deadline = std::chrono::milliseconds(login_deadline_ms);
+  options.bytes("limits.staging_per_session", limits.staging_per_session_bytes, 0, 64 * gib);
 }
 
 void read_http(OptionReader& options, HttpOptions& http) {

@@ -139,6 +139,8 @@ struct DaemonLimits {
   std::uint64_t max_message_bytes = 16 * mib;  // one call
   // From connecting to the end of login.
   std::chrono::milliseconds login_deadline{10'000};
+  // Of a session whose engine has KV memory of its own; 0: no such sessions.
+  std::uint64_t staging_per_session_bytes = 64 * mib;
 };
 
 // For people and their tools: figures, a page. Nothing can be changed through it.

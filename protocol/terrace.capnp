@@ -2,7 +2,9 @@
 # contract.
 #
 # Only control goes over the socket. Payload lies in arenas whose descriptors the daemon hands out
-# (Arena), and is named by its offset there.
+# (Arena), and is named by its offset there. Clients with KV memory of their own copy it through a
+# staging region instead (Staging), which is memory shared with one client, or is written and read by
+# messages where no memory can be shared.
 #
 # What is asked for most (match, acquire, reserve) carries keys, tokens, slots and states as packed
 # little-endian bytes: one Data field each, no object a block, so that a call over 512 blocks costs
@@ -101,6 +103,22 @@ interface Session {
   touchesNothing @3 (sessionIds :List(UInt64));
   # This process no longer touches any slot of these earlier sessions of its own: their leases end.
   # Ids of other processes are ignored.
+
+  staging @4 (bytes :UInt64, shared :Bool)
+      -> (staging :Staging, bytes :UInt64, maxPieceBytes :UInt32);
+  # The session's staging region, of `bytes` or as much as limits.staging_per_session allows. One a
+  # session. shared: its descriptor comes with the capability (getFd), and its size is sealed; else
+  # it is read and written through Staging's methods, at most maxPieceBytes at a time.
+}
+
+interface Staging {
+  # Where the payload of Space.put and Space.get lies. Who uses which part when is the client's
+  # business: the daemon touches what a put or a get names, until that is answered.
+
+  write @0 (offset :UInt64, data :Data);
+  read @1 (offset :UInt64, bytes :UInt32) -> (data :Data);
+  # A client bounds how many of both are under way: a session that leaves more answers than
+  # limits.max_queued_bytes unread is cut.
 }
 
 struct SpaceDescriptor {
@@ -160,6 +178,20 @@ interface Space {
 
   release @4 (leases :List(UInt64));
   # The session no longer touches the slots of these leases. Unknown numbers are ignored.
+
+  # For clients with KV memory of their own. Offsets, uint64 each and multiples of 64, are into the
+  # session's staging region. Nothing is held once the call is answered.
+
+  put @5 (parent :Data, tokens :Data, offsets :Data, checksums :Data) -> (outcomes :Data);
+  # Copies consecutive blocks of one prefix into the cache: one an offset, each with its checksum
+  # (core/checksum.h, uint64), `parent` being that of the first. One byte a block: PutOutcome of
+  # core/put_outcome.h. Never waits for room.
+
+  get @6 (keys :Data, offsets :Data, prefillTokensPerSecond :Float64, waitMs :UInt32,
+          budgetMs :UInt32)
+      -> (tiers :Data, checksums :Data);
+  # Copies the leading run of keys out of the cache, one to each offset, and answers with as many
+  # tiers and checksums when they are there. The other parameters are those of acquire.
 }
 
 struct BlockInfo {
