@@ -142,7 +142,9 @@ Result<Generation> Engine::generate(std::span<const Token> prompt, const Generat
 
   Generation result;
   result.prompt_tokens = prompt.size();
-  SequenceKv kv(model_->kv_geometry(), space_.get(), sequence_cache_options());
+  SequenceCacheOptions cache = sequence_cache_options();
+  cache.store = options.store;
+  SequenceKv kv(model_->kv_geometry(), space_.get(), std::move(cache));
   result.hit = kv.start(prompt);
   if (Status status = kv.grow_to(prompt.size()); !status.ok()) return error(std::move(status));
 

@@ -61,6 +61,8 @@ const char* to_string(FinishReason reason);
 struct GenerateOptions {
   std::uint32_t max_tokens = 256;  // at least 1
   SamplingOptions sampling;
+  // Whether the cache may keep anything of this request. What is cached already is used either way.
+  bool store = true;
   // Called with each piece of text that is complete (never half a UTF-8 character). May be empty.
   std::function<void(std::string_view)> on_text;
 };

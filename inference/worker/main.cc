@@ -64,6 +64,9 @@ void add_generate(CLI::App& app, int& status) {
                   "A file whose first line is the token to show to terraced")
       ->envname("TERRACE_TOKEN_FILE");
   command.add_flag("--no-cache", *no_cache, "Do not ask terraced")->excludes(socket);
+  command.add_flag_callback(
+      "--no-store", [arguments] { arguments->generate.store = false; },
+      "Use what is cached, but keep nothing of this request");
   command.add_flag("--json", arguments->json, "Print one JSON object instead of text");
   command.callback([=, command_of = &command, &status] {
     if (!arguments->prompt && !arguments->prompt_file)

@@ -2,6 +2,9 @@
 // answer.
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
+#include "client/operator.h"
 #include "tests/integration/worker_fixture.h"
 
 namespace terrace::inference {
@@ -78,6 +81,34 @@ INSTANTIATE_TEST_SUITE_P(Computes, PrefixReuse, ::testing::Values(Compute::bf16,
                          });
 
 using PrefixReuseTest = WorkerFixture;
+
+// Nothing of such a request is kept, of its answer neither, and what is there already is used.
+TEST_F(PrefixReuseTest, ARequestThatMayNotBeStoredLeavesNothing) {
+  auto daemon = start_daemon();
+  auto engine = load_connected_engine();
+  using namespace nlohmann::literals;
+  const auto blocks = [&]() -> nlohmann::json {
+    const auto stats = client::fetch_stats_json(
+        socket_path(), std::chrono::steady_clock::now() + std::chrono::seconds(60));
+    return nlohmann::json::parse(stats.value_or("{}")).at("/tiers/device/blocks"_json_pointer);
+  };
+  const auto prompt = random_prompt(200, 3);
+  GenerateOptions options;
+  options.max_tokens = 80;
+  options.store = false;
+  const auto secret = engine->generate(prompt, options);
+  ASSERT_TRUE(secret.has_value());
+  engine->flush_cache(std::chrono::seconds(60));
+  EXPECT_EQ(blocks(), 0);
+  logits_of(*engine, engine->space(), std::span(prompt).first(100));
+  EXPECT_EQ(blocks(), 3);
+  const auto again = engine->generate(prompt, options);
+  ASSERT_TRUE(again.has_value());
+  engine->flush_cache(std::chrono::seconds(60));
+  EXPECT_EQ(again->hit.cached_tokens, 96u);
+  EXPECT_EQ(again->token_ids, secret->token_ids);
+  EXPECT_EQ(blocks(), 3);
+}
 
 TEST_F(PrefixReuseTest, AnotherQuestionOnTheSamePrefixHits) {
   const auto daemon = start_daemon();
