@@ -38,6 +38,12 @@ class Call {
     return true;
   }
 
+  // Nobody waits any more: no answer is taken from now on, and nothing of the caller's is touched.
+  void abandon() {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+  }
+
   // The answer, or nothing at the deadline; from then on none is taken.
   std::optional<Result<T>> wait(Deadline deadline) {
     std::unique_lock lock(mutex_);

@@ -5,39 +5,17 @@
 #include <optional>
 #include <thread>
 
+#include "client/block_transfers.h"
 #include "client/engine.h"
 #include "client/limits.h"
+#include "client/shared_connection.h"
 
 namespace terrace::client {
 namespace {
 
-// What a client and its spaces share, on any thread. Spaces may outlive their client.
-struct Shared {
-  TaskQueue queue;
-  ConnectionState state;
-  std::atomic<WireLease> last_wire_lease{0};
-  std::atomic<SpaceNumber> last_space{0};
-  std::atomic<LeaseId> last_lease{0};
-
-  // Has the connection's thread start something and waits for its answer, or the deadline.
-  template <typename T, typename Start>
-  Result<T> ask(Deadline deadline, Start start) {
-    if (const Status status = state.check(); !status.ok()) return error(status);
-    if (Deadline::clock::now() >= deadline)
-      return error(StatusCode::deadline_exceeded, "no time was left to ask terraced");
-    auto call = std::make_shared<Call<T>>();
-    const bool posted =
-        queue.post([start, answer = Answer<T>(call)](Engine& engine) { start(engine, answer); });
-    if (!posted) return error(StatusCode::unavailable, "the client has been closed");
-    if (auto result = call->wait(deadline)) return std::move(*result);
-    queue.post([](Engine& engine) { engine.suspect_stall(); });
-    return error(StatusCode::deadline_exceeded, "terraced did not answer in time");
-  }
-};
-
 class SpaceHandle final : public Space {
  public:
-  SpaceHandle(std::shared_ptr<Shared> shared, const SpaceDescriptor& descriptor)
+  SpaceHandle(std::shared_ptr<SharedConnection> shared, const SpaceDescriptor& descriptor)
       : shared_(std::move(shared)), descriptor_(descriptor), number_(++shared_->last_space) {
     shared_->queue.post(
         [number = number_, descriptor](Engine& engine) { engine.open_space(number, descriptor); });
@@ -104,6 +82,18 @@ class SpaceHandle final : public Space {
     post([lease](RemoteSpace& space) { space.release(lease); });
   }
 
+  Result<std::vector<PutOutcome>> put(const BlockKey& parent, std::span<const Token> tokens,
+                                      std::span<const std::byte* const> blocks,
+                                      Deadline deadline) override {
+    return put_blocks(*shared_, {number_, descriptor_}, parent, tokens, blocks, deadline);
+  }
+
+  Result<std::vector<Tier>> get(std::span<const BlockKey> keys,
+                                std::span<std::byte* const> destinations, const GetOptions& options,
+                                Deadline deadline) override {
+    return get_blocks(*shared_, {number_, descriptor_}, keys, destinations, options, deadline);
+  }
+
   Status flush(Deadline deadline) override {
     const auto flushed = shared_->ask<std::monostate>(
         deadline,
@@ -144,7 +134,7 @@ class SpaceHandle final : public Space {
     post([lease, wire](RemoteSpace& space) { space.give_up(lease, wire); });
   }
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<SharedConnection> shared_;
   const SpaceDescriptor descriptor_;
   mutable std::mutex mutex_;
   // What digest_ was computed for. The first one, of no daemon's names yet, is computed as well.
@@ -156,7 +146,7 @@ class SpaceHandle final : public Space {
 class ThreadedClient final : public Client {
  public:
   explicit ThreadedClient(ClientOptions options)
-      : shared_(std::make_shared<Shared>()),
+      : shared_(std::make_shared<SharedConnection>(options.payload)),
         thread_([shared = shared_, options = std::move(options)] { run(*shared, options); }) {}
 
   ~ThreadedClient() override {
@@ -191,7 +181,7 @@ class ThreadedClient final : public Client {
   }
 
  private:
-  static void run(Shared& shared, const ClientOptions& options) {
+  static void run(SharedConnection& shared, const ClientOptions& options) {
     // Signals are for the program's own threads.
     sigset_t all;
     ::sigfillset(&all);
@@ -208,7 +198,7 @@ class ThreadedClient final : public Client {
     shared.queue.close();
   }
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<SharedConnection> shared_;
   std::thread thread_;
 };
 

@@ -15,6 +15,7 @@
 
 #include "core/block_key.h"
 #include "core/default_paths.h"
+#include "core/put_outcome.h"
 #include "core/space.h"
 #include "core/status.h"
 #include "core/tier.h"
@@ -36,6 +37,16 @@ struct Identity {
   std::string server_name;
 };
 
+// How this process gets at the bytes of blocks.
+enum class PayloadPath {
+  arena,  // it computes in the daemon's memory: acquire, reserve and seal
+  // Its engine has KV memory of its own: put and get, through memory shared with the daemon,
+  staging,
+  stream,  // or through messages, where no memory can be shared
+};
+
+constexpr std::uint64_t default_staging_bytes = std::uint64_t{64} << 20;
+
 struct ClientOptions {
   // Of a Unix socket, or an address such as "tls://cache.example:9471" ("tcp://…" without TLS);
   // empty: default_socket_path(). Only a Unix socket brings memory: without, slots cannot be had.
@@ -46,6 +57,10 @@ struct ClientOptions {
   // once when the first attempt fails, when a connection is lost, and when the daemon stops
   // answering. Must not call the client.
   std::function<void(bool connected, const std::string& why)> on_change;
+  PayloadPath payload = PayloadPath::arena;
+  // With put and get: how much of them may be on its way between this process and the daemon, which
+  // has a limit of its own. A block must fit in.
+  std::uint64_t staging_bytes = default_staging_bytes;
 };
 
 // A piece of an arena that this process maps. The memory stays mapped as long as any copy of the
@@ -77,6 +92,12 @@ struct AcquireOptions {
   // How long to wait for keys behind the present run that other sessions are computing. The answer
   // comes early when all are there, or nobody else computes the next one any more. The deadline of
   // the call should lie past it.
+  std::chrono::milliseconds wait{0};
+};
+
+struct GetOptions {
+  // As with AcquireOptions.
+  double prefill_tokens_per_second = 0;
   std::chrono::milliseconds wait{0};
 };
 
@@ -139,6 +160,25 @@ class Space {
 
   // Ends a lease, without waiting: this process no longer touches its slots.
   virtual void release(LeaseId lease) = 0;
+
+  // For clients with PayloadPath::staging or stream; failed_precondition for others, as acquire and
+  // reserve are for these. Nothing is held in the daemon once they return, and the caller's memory
+  // is not touched any more. The calling thread copies; several may at the same time.
+
+  // Copies consecutive full blocks of one prefix into the cache: one address a block, of
+  // descriptor().block_bytes bytes each, with the tokens of all of them. `parent` is the key of the
+  // block before the first, or digest(). One outcome a block. After an error, some may be stored.
+  // invalid_argument for a block larger than the staging region.
+  virtual Result<std::vector<PutOutcome>> put(const BlockKey& parent, std::span<const Token> tokens,
+                                              std::span<const std::byte* const> blocks,
+                                              Deadline deadline) = 0;
+
+  // Copies the leading run of `keys` out of the cache, each to its address, verified, and returns
+  // where each was. What lies behind the run is undefined. At the deadline, and when the connection
+  // is lost, the run is what had come; an error only if nothing had.
+  virtual Result<std::vector<Tier>> get(std::span<const BlockKey> keys,
+                                        std::span<std::byte* const> destinations,
+                                        const GetOptions& options, Deadline deadline) = 0;
 
   // Waits until the daemon has answered every seal and release so far, or the deadline.
   virtual Status flush(Deadline deadline) = 0;

@@ -43,10 +43,17 @@ void ConnectionState::set_tenant_names(TenantNames names) {
   ++tenancy_;
 }
 
-void ConnectionState::set_connected(std::chrono::milliseconds request_budget) {
+std::shared_ptr<StagingArea> ConnectionState::staging() const {
+  const std::lock_guard lock(mutex_);
+  return staging_;
+}
+
+void ConnectionState::set_connected(std::chrono::milliseconds request_budget,
+                                    std::shared_ptr<StagingArea> staging) {
   budget_ = request_budget;
   {
     const std::lock_guard lock(mutex_);
+    staging_ = std::move(staging);
     phase_ = Phase::connected;
     why_.clear();
     usable_ = true;
@@ -65,12 +72,15 @@ void ConnectionState::set_stalled(bool stalled) {
 }
 
 void ConnectionState::set_disconnected(std::string why) {
+  std::shared_ptr<StagingArea> staging;
   {
     const std::lock_guard lock(mutex_);
+    staging = std::exchange(staging_, nullptr);
     phase_ = Phase::disconnected;
     why_ = std::move(why);
     usable_ = false;
   }
+  if (staging) staging->close();
   changed_.notify_all();
 }
 

@@ -6,10 +6,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "client/client.h"
+#include "client/staging_area.h"
 #include "core/status.h"
 
 namespace terrace::client {
@@ -36,9 +38,13 @@ class ConnectionState {
   std::string space_tenant(const std::string& tenant) const;
   std::uint64_t tenancy() const { return tenancy_.load(std::memory_order_acquire); }
 
+  // Of the connection that stands; null without one, and where it has none.
+  std::shared_ptr<StagingArea> staging() const;
+
   // The connection's thread:
   void set_tenant_names(TenantNames names);
-  void set_connected(std::chrono::milliseconds request_budget);
+  void set_connected(std::chrono::milliseconds request_budget,
+                     std::shared_ptr<StagingArea> staging);
   // The connection stands, but nobody answers; or somebody does again.
   void set_stalled(bool stalled);
   void set_disconnected(std::string why);
@@ -56,6 +62,7 @@ class ConnectionState {
   std::condition_variable changed_;
   Phase phase_ = Phase::connecting;
   TenantNames tenant_names_;
+  std::shared_ptr<StagingArea> staging_;
   std::string why_ = "not connected to terraced yet";
 };
 

@@ -78,7 +78,7 @@ void Engine::connected(kj::Own<Link> link) {
   for (auto& [number, space] : spaces_) space->connect(*link_);
   tasks_.add(link_->when_lost().then([this] { disconnected("terraced closed the connection"); }));
   state_.set_tenant_names(link_->tenant_names());
-  state_.set_connected(link_->request_budget());
+  state_.set_connected(link_->request_budget(), link_->staging_area());
   tell(true, "");
 }
 

@@ -34,6 +34,15 @@ constexpr std::size_t max_blocks_per_seal = 32;
 constexpr std::size_t max_unanswered_seals = 8;
 constexpr std::size_t max_queued_seal_blocks = 8192;
 
+// A put or a get goes piece by piece: blocks of one piece (a daemon refuses more), its
+// bytes unless a single block is larger, and the pieces of one call that are on their way. Each is
+// at most half of the staging region.
+constexpr std::size_t max_blocks_per_piece = 256;
+constexpr std::uint64_t max_transfer_piece_bytes = std::uint64_t{8} << 20;
+constexpr std::size_t max_pieces_per_transfer = 4;
+// Messages of payload of one piece that are under way where no memory is shared.
+constexpr std::size_t max_payload_messages = 4;
+
 // How often the client looks whether the last slot of an earlier session is gone.
 constexpr std::chrono::milliseconds old_session_interval{250};
 

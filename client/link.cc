@@ -90,11 +90,17 @@ kj::Promise<void> Link::shake_hands(const ClientOptions& options,
             if (e.getType() == kj::Exception::Type::UNIMPLEMENTED) return failure(older_daemon);
             return kj::mv(e);
           })
-      .then([this, earlier](auto&& opened) -> kj::Promise<void> {
+      .then([this, earlier, path = options.payload,
+             staging_bytes = options.staging_bytes](auto&& opened) -> kj::Promise<void> {
         session_ = opened.getSession();
         auto arena = std::make_shared<SessionArena>();
         arena->boot_id = boot_id_;
         arena->session_id = opened.getSessionId();
+        // Where no memory can be shared, staging is as stream.
+        if (path != PayloadPath::arena) {
+          arena_ = std::move(arena);
+          return open_staging(staging_bytes, path == PayloadPath::staging && shares_memory());
+        }
         if (!shares_memory()) {
           arena_ = std::move(arena);
           return kj::READY_NOW;
@@ -141,6 +147,27 @@ kj::Promise<void> Link::shake_hands(const ClientOptions& options,
                   });
             });
       });
+}
+
+kj::Promise<void> Link::open_staging(std::uint64_t bytes, bool shared) {
+  auto request = session_.stagingRequest();
+  request.setBytes(bytes);
+  request.setShared(shared);
+  return request.send().then([this, shared](auto&& answer) -> kj::Promise<void> {
+    staging_ = answer.getStaging();
+    const std::uint64_t given = answer.getBytes();
+    const std::uint32_t max_piece_bytes = answer.getMaxPieceBytes();
+    if (given == 0 || max_piece_bytes == 0) return failure("terraced gave no staging region");
+    if (!shared) {
+      staging_area_ = std::make_shared<StagingArea>(SharedMapping(), given, max_piece_bytes);
+      return kj::READY_NOW;
+    }
+    return staging_.getFd().then([this, given, max_piece_bytes](kj::Maybe<int> fd) {
+      auto mapping = SharedMapping::map(fd.orDefault(-1), given, SharedMapping::Access::read_write);
+      if (!mapping) kj::throwFatalException(failure(mapping.error().message()));
+      staging_area_ = std::make_shared<StagingArea>(std::move(*mapping), given, max_piece_bytes);
+    });
+  });
 }
 
 kj::Promise<void> Link::populate_head(std::shared_ptr<const SharedMapping> mapping,

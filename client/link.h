@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "client/connection_state.h"
 #include "client/session_arena.h"
+#include "client/staging_area.h"
 #include "client/transport.h"
 #include "core/background_population.h"
 #include "core/status.h"
@@ -33,9 +34,10 @@ constexpr const char* older_daemon =
 class Link final : private kj::TaskSet::ErrorHandler {
  public:
   // `options` must outlive the promise. Connects, opens a session, maps the arena and populates its
-  // head; the rest follows in the background. `earlier`, if there is one, is the arena of the
-  // session before: its mapping is taken over where the daemon is still the same. Fails with a
-  // kj::Exception whose description is for people.
+  // head; the rest follows in the background. With another payload than the arena there is a staging
+  // region instead. `earlier`, if there is one, is the arena of the session before: its mapping is
+  // taken over where the daemon is still the same. Fails with a kj::Exception whose description is
+  // for people.
   static kj::Promise<kj::Own<Link>> open(kj::AsyncIoContext& io, const ClientOptions& options,
                                          std::shared_ptr<const SessionArena> earlier);
 
@@ -49,8 +51,11 @@ class Link final : private kj::TaskSet::ErrorHandler {
   bool shares_memory() const { return transport_->shares_memory(); }
   protocol::Daemon::Client& daemon() { return daemon_; }
   protocol::Session::Client& session() { return session_; }
-  // Its mapping is null where memory is not shared.
+  // Its mapping is null where memory is not shared, and where there is a staging region.
   const std::shared_ptr<const SessionArena>& arena() const { return arena_; }
+  // Null where there is none; its payload goes through staging() if it has no mapping.
+  const std::shared_ptr<StagingArea>& staging_area() const { return staging_area_; }
+  protocol::Staging::Client& staging() { return staging_; }
   std::chrono::milliseconds request_budget() const { return request_budget_; }
   const TenantNames& tenant_names() const { return tenant_names_; }
   kj::Timer& timer() { return timer_; }
@@ -61,6 +66,7 @@ class Link final : private kj::TaskSet::ErrorHandler {
  private:
   kj::Promise<void> shake_hands(const ClientOptions& options,
                                 std::shared_ptr<const SessionArena> earlier);
+  kj::Promise<void> open_staging(std::uint64_t bytes, bool shared);
   kj::Promise<void> populate_head(std::shared_ptr<const SharedMapping> mapping, std::size_t offset);
   // Takes the arena into use, and populates the rest of it in the background.
   void attach(std::shared_ptr<const SessionArena> arena);
@@ -70,6 +76,8 @@ class Link final : private kj::TaskSet::ErrorHandler {
   kj::Own<Transport> transport_;
   protocol::Daemon::Client daemon_;
   protocol::Session::Client session_ = nullptr;
+  protocol::Staging::Client staging_ = nullptr;
+  std::shared_ptr<StagingArea> staging_area_;
   std::shared_ptr<const SessionArena> arena_;
   std::optional<BackgroundPopulation> population_;  // of the arena's mapping
   std::chrono::milliseconds request_budget_{};

@@ -68,6 +68,11 @@ Result<std::vector<AcquiredBlock>> read_acquired(protocol::Space::AcquireResults
   return blocks;
 }
 
+tl::unexpected<Status> no_arena() {
+  return error(StatusCode::failed_precondition,
+               "this client maps no arena: it has put and get (ClientOptions::payload)");
+}
+
 // Room for what a request carries besides its packed fields.
 constexpr std::size_t request_words = 24;
 
@@ -75,14 +80,14 @@ capnp::MessageSize request_size(std::size_t packed_bytes) {
   return {request_words + packed_bytes / sizeof(capnp::word), 1};
 }
 
+}  // namespace
+
 std::uint32_t ms_until(Deadline deadline) {
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Deadline::clock::now());
   return static_cast<std::uint32_t>(
       std::clamp<std::chrono::milliseconds::rep>(left.count(), 1, UINT32_MAX));
 }
-
-}  // namespace
 
 void RemoteSpace::connect(Link& link) {
   link_ = &link;
@@ -99,6 +104,8 @@ void RemoteSpace::disconnect() {
   outgoing_.clear();
   queued_blocks_ = 0;
   unanswered_seals_ = 0;
+  streamed_puts_.clear();
+  streaming_put_ = false;
   pump_scheduled_ = false;
 }
 
@@ -123,6 +130,10 @@ void RemoteSpace::acquire(LeaseId lease, WireLease wire, std::span<const BlockKe
                           const AcquireOptions& options, Deadline deadline,
                           Answer<std::vector<AcquiredBlock>> answer) {
   if (link_ == nullptr) return;
+  if (!link_->arena()->mapping) {
+    answer(no_arena());
+    return;
+  }
   auto request = remote_.acquireRequest(request_size(keys.size_bytes()));
   if (!answer.call().while_wanted([&] { request.setKeys(pack(keys)); })) return;
   request.setLease(wire);
@@ -142,6 +153,10 @@ void RemoteSpace::reserve(LeaseId lease, WireLease wire, std::span<const BlockKe
                           std::size_t unnamed, bool unless_taken,
                           Answer<std::optional<std::vector<Slot>>> answer) {
   if (link_ == nullptr) return;
+  if (!link_->arena()->mapping) {
+    answer(no_arena());
+    return;
+  }
   auto request = remote_.reserveRequest(request_size(keys.size_bytes()));
   if (!answer.call().while_wanted([&] { request.setKeys(pack(keys)); })) return;
   request.setLease(wire);

@@ -8,18 +8,46 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "client/call.h"
 #include "client/client.h"
 #include "client/ledger.h"
 #include "client/link.h"
+#include "client/staging_area.h"
 
 namespace terrace::client {
 
 // A lease as the daemon knows it. Each acquire and reserve has one of its own, so that one which
 // was given up can be released without letting go of what the caller's lease held before.
 using WireLease = std::uint64_t;
+
+// Blocks of a put, staged: in the region, or still to be written to it by messages.
+struct PutPiece {
+  BlockKey parent;
+  std::span<const Token> tokens;
+  std::span<const std::byte* const> blocks;
+  std::vector<std::uint64_t> checksums;
+  std::shared_ptr<StagedBlocks> staged;
+};
+
+// Blocks of a get, and where they go in the region, and from there where there is no memory shared.
+struct GetPiece {
+  std::span<const BlockKey> keys;
+  std::span<std::byte* const> destinations;
+  GetOptions options;
+  Deadline deadline;
+  std::shared_ptr<StagedBlocks> staged;
+};
+
+struct GotBlock {
+  Tier from = Tier::device;
+  std::uint64_t checksum = 0;
+};
+
+// What is left until then, at least one.
+std::uint32_t ms_until(Deadline deadline);
 
 class RemoteSpace : public std::enable_shared_from_this<RemoteSpace> {
  public:
@@ -42,6 +70,10 @@ class RemoteSpace : public std::enable_shared_from_this<RemoteSpace> {
   // Nobody waits any more for the acquire or reserve of this number.
   void give_up(LeaseId lease, WireLease wire);
 
+  // What a piece says of its caller's memory is looked at only while the caller waits.
+  void put(const PutPiece& piece, Answer<std::vector<PutOutcome>> answer);
+  void get(const GetPiece& piece, Answer<std::vector<GotBlock>> answer);
+
   void seal(LeaseId lease, std::vector<SealBlock> blocks);
   void release(LeaseId lease);
   // Releases every lease; seals that are on their way still go out.
@@ -62,6 +94,13 @@ class RemoteSpace : public std::enable_shared_from_this<RemoteSpace> {
     std::vector<WireLease> releases;
   };
 
+  // Whether the region is that of the link that stands, and a caller waits.
+  bool is_current(const StagedBlocks& staged) const;
+  void send_put(const PutPiece& piece, const Answer<std::vector<PutOutcome>>& answer);
+  void stream_next_put();
+  kj::Promise<void> read_payload(const GetPiece& piece, std::vector<GotBlock> got,
+                                 const Answer<std::vector<GotBlock>>& answer);
+
   void queue_seal(WireLease wire, std::vector<SealBlock> blocks);
   void queue_release(std::vector<WireLease> wires);
   void pump();
@@ -76,6 +115,8 @@ class RemoteSpace : public std::enable_shared_from_this<RemoteSpace> {
   std::deque<Outgoing> outgoing_;
   std::size_t queued_blocks_ = 0;
   std::size_t unanswered_seals_ = 0;
+  std::deque<std::pair<PutPiece, Answer<std::vector<PutOutcome>>>> streamed_puts_;
+  bool streaming_put_ = false;
   bool pump_scheduled_ = false;
 };
 

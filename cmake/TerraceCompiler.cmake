@@ -20,7 +20,8 @@ endif()
 
 add_compile_definitions(TERRACE_VERSION="${PROJECT_VERSION}" TERRACE_BUILD_TYPE="${CMAKE_BUILD_TYPE}")
 
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+                    -Wno-missing-field-initializers)
 if(TERRACE_WERROR)
   add_compile_options(-Werror)
 endif()

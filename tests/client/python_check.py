@@ -1,0 +1,42 @@
+"""python_check.py SOCKET: client/python/terrace.py against a real daemon."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../client/python"))
+import terrace  # noqa: E402
+
+BLOCK = dict(block_tokens=8, block_bytes=4096)
+PATIENCE_MS = 60000
+
+
+def walk(client, first_token):
+    client.wait_connected(PATIENCE_MS)
+    space = client.open_space(model_digest=bytes(32), numerics_id="check", kv_dtype="u8",
+                              layout_id="check", **BLOCK)
+    tokens = list(range(first_token, first_token + 8 * 5 + 3))
+    blocks = [bytearray([i + 1]) * 4096 for i in range(5)]
+    back = [bytearray(4096) for _ in range(5)]
+    assert space.get(tokens, back, PATIENCE_MS) == 0
+    assert space.put(tokens[:8], [bytes(blocks[0])], PATIENCE_MS) == [terrace.STORED]
+    assert space.put(tokens, blocks, PATIENCE_MS, first=1) == [terrace.STORED] * 4
+    assert space.put(tokens, blocks, PATIENCE_MS) == [terrace.PRESENT] * 5
+    assert space.match(tokens, PATIENCE_MS) == 5
+    assert space.get(tokens, back, PATIENCE_MS) == 5
+    assert back == blocks
+    assert json.loads(client.stats_json(PATIENCE_MS))["leases"] == 0
+    space.close()
+
+
+with terrace.Client(sys.argv[1] + ".absent") as absent:
+    nowhere = absent.open_space(model_digest=bytes(32), numerics_id="check", kv_dtype="u8",
+                                layout_id="check", **BLOCK)
+    try:
+        nowhere.match([1] * 8, PATIENCE_MS)
+        raise AssertionError("there is no daemon")
+    except terrace.Error as error:
+        assert error.status == terrace.UNAVAILABLE, error
+    nowhere.close()
+for number, shared in enumerate([True, False]):
+    with terrace.Client(sys.argv[1], name="check", shared_memory=shared) as client:
+        walk(client, 1000 * number)
