@@ -12,6 +12,7 @@
 #include "bench/restart.h"
 #include "bench/rpc.h"
 #include "bench/serve.h"
+#include "bench/staging.h"
 #include "bench/throughput.h"
 #include "bench/tiers.h"
 #include "bench/ttft.h"
@@ -89,6 +90,24 @@ void add_rpc(CLI::App& app, int& status) {
       options->catalog_blocks = std::min<std::size_t>(options->catalog_blocks, 10'000);
     status = run_rpc(*options, std::cout, std::cerr);
   });
+}
+
+void add_staging(CLI::App& app, int& status) {
+  auto options = std::make_shared<StagingBenchOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "staging", "Blocks of an engine with memory of its own to a daemon and back, verified");
+  command.add_option("--block-kib", options->block_kib, "Size of a block, a multiple of 4 KiB")
+      ->check(CLI::Range(4, 16'384))
+      ->capture_default_str();
+  command.add_option("--blocks", options->blocks, "Blocks of a prompt")
+      ->check(CLI::Range(1, 16384))
+      ->capture_default_str();
+  command.add_option("--repetitions", options->repetitions, "How often each is measured")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--directory", options->directory, "Where the daemon's files go");
+  add_quick(command, options->quick);
+  command.callback([options, &status] { status = run_staging(*options, std::cout, std::cerr); });
 }
 
 void add_redis(CLI::App& app, int& status) {
@@ -314,6 +333,7 @@ int main(int argc, char** argv) {
   add_throughput(app, "decode", "Tokens a second of answers", run_decode, status);
   add_attention(app, status);
   add_rpc(app, status);
+  add_staging(app, status);
   add_redis(app, status);
   add_replay(app, status);
   add_serve(app, status);

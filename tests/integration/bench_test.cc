@@ -58,6 +58,12 @@ TEST_F(Bench, Rpc) {
               {"bench", "match_p50_us", "match_p99_us", "ping_p50_us", "ping_p99_us", "ratio_p50"});
 }
 
+TEST_F(Bench, Staging) {
+  const json line = last_line({"staging", "--quick", "--repetitions", "1", "--blocks", "20"});
+  expect_keys(line, {"bench", "memcpy_GBps", "put_GBps", "get_GBps", "put_ratio", "get_ratio",
+                     "stream_put_GBps", "stream_get_GBps"});
+}
+
 TEST_F(Bench, TtftFindsEveryTierAndTheSameLogits) {
   const json line =
       last_line({"ttft", "--model", model_, "--quick", "--tokens", "300", "--new", "8"});
