@@ -5,18 +5,18 @@
 
 namespace terrace::storage {
 
-void Flights::end(const BlockKey& key, SessionId session) {
-  const auto found = reservers_.find(key);
+void Flights::end(const Flight& flight, SessionId session) {
+  const auto found = reservers_.find(flight);
   if (found == reservers_.end()) return;
   std::vector<SessionId>& sessions = found->second;
   if (const auto one = std::ranges::find(sessions, session); one != sessions.end())
     sessions.erase(one);
   if (sessions.empty()) reservers_.erase(found);
-  changed(key);
+  changed(flight);
 }
 
-bool Flights::others_compute(const BlockKey& key, SessionId session) const {
-  const auto found = reservers_.find(key);
+bool Flights::others_compute(const Flight& flight, SessionId session) const {
+  const auto found = reservers_.find(flight);
   return found != reservers_.end() &&
          std::ranges::any_of(found->second, [&](SessionId one) { return one != session; });
 }
@@ -27,27 +27,27 @@ std::size_t Flights::reservations() const {
   return count;
 }
 
-void Flights::wait(std::uint64_t acquisition, const BlockKey& key, std::int64_t limit_ns) {
-  waiters_[key].push_back(acquisition);
+void Flights::wait(std::uint64_t acquisition, const Flight& flight, std::int64_t limit_ns) {
+  waiters_[flight].push_back(acquisition);
   limits_.emplace(limit_ns, acquisition);
 }
 
-void Flights::stop_waiting(std::uint64_t acquisition, const BlockKey& key, std::int64_t limit_ns) {
-  const auto found = waiters_.find(key);
+void Flights::stop_waiting(std::uint64_t acquisition, const Flight& flight, std::int64_t limit_ns) {
+  const auto found = waiters_.find(flight);
   assert(found != waiters_.end());
   std::erase(found->second, acquisition);
   if (found->second.empty()) waiters_.erase(found);
   limits_.erase({limit_ns, acquisition});
 }
 
-void Flights::changed(const BlockKey& key) {
-  if (!waiters_.empty() && waiters_.contains(key)) changed_.push_back(key);
+void Flights::changed(const Flight& flight) {
+  if (!waiters_.empty() && waiters_.contains(flight)) changed_.push_back(flight);
 }
 
 std::vector<std::uint64_t> Flights::take_changed() {
   std::vector<std::uint64_t> waiting;
-  for (const BlockKey& key : std::exchange(changed_, {}))
-    if (const auto found = waiters_.find(key); found != waiters_.end())
+  for (const Flight& flight : std::exchange(changed_, {}))
+    if (const auto found = waiters_.find(flight); found != waiters_.end())
       waiting.insert(waiting.end(), found->second.begin(), found->second.end());
   return waiting;
 }
@@ -72,8 +72,8 @@ std::optional<std::int64_t> Flights::next_limit_ns() const {
   return limits_.begin()->first;
 }
 
-bool Flights::waits(std::uint64_t acquisition, const BlockKey& key) const {
-  const auto found = waiters_.find(key);
+bool Flights::waits(std::uint64_t acquisition, const Flight& flight) const {
+  const auto found = waiters_.find(flight);
   return found != waiters_.end() && std::ranges::count(found->second, acquisition) == 1;
 }
 

@@ -30,9 +30,9 @@ Status TieredCache::Impl::check_invariants() const {
     if (acquisition.finished()) return broken("a finished acquisition has not called back");
     if (!acquisition.awaits) continue;
     ++awaiting;
-    const BlockKey& key = acquisition.awaited[acquisition.next_awaited];
-    if (!flights_.waits(id, key)) return broken("an acquisition waits for nothing");
-    if (!flights_.others_compute(key, acquisition.session))
+    const Flight flight = {acquisition.space, acquisition.awaited[acquisition.next_awaited]};
+    if (!flights_.waits(id, flight)) return broken("an acquisition waits for nothing");
+    if (!flights_.others_compute(flight, acquisition.session))
       return broken("an acquisition waits for what nobody computes");
   }
   if (reserved != reserved_slots_) return broken("reserved slots are miscounted");

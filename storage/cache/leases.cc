@@ -96,7 +96,8 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
     if (block && expired(*block))
       reason = MissReason::expired;
     else if (!block || !block->present())
-      reason = flights_.others_compute(key, session) ? MissReason::pending : MissReason::unseen;
+      reason = flights_.others_compute({space_id, key}, session) ? MissReason::pending
+                                                                 : MissReason::unseen;
     ++misses_by_reason_[static_cast<std::size_t>(miss_notes_.take(key, reason))];
   }
   if (reuse_) reuse_->miss(unknown, request_of(lease));
@@ -109,7 +110,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
     slot->lease = lease_id;
     if (i < keys.size()) {
       slot->pending = keys[i];
-      flights_.begin(keys[i], session);
+      flights_.begin({space_id, keys[i]}, session);
     }
     ++reserved_slots_;
     lease.slots.push_back(slot);
@@ -121,7 +122,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
 
 void TieredCache::Impl::forget_pending(Slot& slot) {
   if (!slot.pending) return;
-  flights_.end(*slot.pending, slot.session);
+  flights_.end({slot.space, *slot.pending}, slot.session);
   slot.pending.reset();
 }
 

@@ -23,7 +23,7 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
     if (!block || block->space != space_id || !obtainable(*block, remote) ||
         block->created < oldest) {
       leading = false;
-      if (flights_.pending(keys[i])) result.blocks[i] = BlockState::pending;
+      if (flights_.pending({space_id, keys[i]})) result.blocks[i] = BlockState::pending;
       continue;
     }
     const Tier tier = block->highest_tier();

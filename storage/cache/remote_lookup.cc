@@ -33,7 +33,8 @@ void TieredCache::Impl::look_up(SpaceId space_id, std::span<const BlockKey> keys
   // forgotten sooner.
   const auto rest = keys.subspan(kept, std::min(keys.size() - kept, max_keys_a_lookup));
   for (auto& [ticket, lookup] : lookups_) {
-    if (lookup.of_share || lookup.deadline_ns > deadline_ns || lookup.keys.size() < rest.size() ||
+    if (lookup.of_share || lookup.space != space_id || lookup.deadline_ns > deadline_ns ||
+        lookup.keys.size() < rest.size() ||
         !std::equal(rest.begin(), rest.end(), lookup.keys.begin()))
       continue;
     ++shared_lookups_;

@@ -69,7 +69,7 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
       }
     }
     // Also who waits for it under the reservation of another slot.
-    flights_.changed(key);
+    flights_.changed({space.id, key});
     last_sealed = block;
     outcomes[i] = SealOutcome::sealed;
   }

@@ -11,19 +11,22 @@ std::optional<std::vector<SlotOffset>> TieredCache::Impl::claim(SessionId sessio
     const Block* first = catalog_.find(keys.front());
     // What only Redis has was not worth loading, or did not come in time.
     if (first && first->space == space && first->kept() && !expired(*first)) return std::nullopt;
-    if (flights_.others_compute(keys.front(), session)) return std::nullopt;
+    if (flights_.others_compute({space, keys.front()}, session)) return std::nullopt;
   }
   return reserve(session, lease, space, keys, unnamed);
 }
 
 void TieredCache::Impl::await_others(std::uint64_t id, Acquisition& acquisition,
                                      std::span<const BlockKey> keys) {
-  if (keys.empty() || !flights_.others_compute(keys.front(), acquisition.session)) return;
+  const auto others_compute = [&](const BlockKey& key) {
+    return flights_.others_compute({acquisition.space, key}, acquisition.session);
+  };
+  if (keys.empty() || !others_compute(keys.front())) return;
   // As far as there is something to wait for: what a client may have copied here is bounded by the
   // slots of the arena and the blocks that are known.
   std::size_t count = 1;
   for (; count < keys.size(); ++count) {
-    if (flights_.others_compute(keys[count], acquisition.session)) continue;
+    if (others_compute(keys[count])) continue;
     const Block* block = catalog_.find(keys[count]);
     if (!block || block->space != acquisition.space || !block->kept()) break;
   }
@@ -33,14 +36,15 @@ void TieredCache::Impl::await_others(std::uint64_t id, Acquisition& acquisition,
 
 void TieredCache::Impl::await_next(std::uint64_t id, Acquisition& acquisition) {
   acquisition.awaits = true;
-  flights_.wait(id, acquisition.awaited[acquisition.next_awaited], acquisition.wait_limit_ns);
+  flights_.wait(id, {acquisition.space, acquisition.awaited[acquisition.next_awaited]},
+                acquisition.wait_limit_ns);
 }
 
 void TieredCache::Impl::stop_awaiting(std::uint64_t id, Acquisition& acquisition) {
   if (!std::exchange(acquisition.awaits, false)) return;
   if (acquisition.times)
     acquisition.times->others_ns = clock_.monotonic_ns() - acquisition.started_ns;
-  flights_.stop_waiting(id, acquisition.awaited[acquisition.next_awaited],
+  flights_.stop_waiting(id, {acquisition.space, acquisition.awaited[acquisition.next_awaited]},
                         acquisition.wait_limit_ns);
 }
 
@@ -57,7 +61,9 @@ void TieredCache::Impl::look_again(std::uint64_t id) {
     sealed.push_back(block);
   }
   // Nothing has come, and it is still under way.
-  if (sealed.empty() && flights_.others_compute(rest.front(), acquisition.session)) return;
+  if (sealed.empty() &&
+      flights_.others_compute({acquisition.space, rest.front()}, acquisition.session))
+    return;
   stop_awaiting(id, acquisition);
   acquisition.next_awaited += sealed.size();
   awaited_blocks_ += sealed.size();
@@ -65,7 +71,7 @@ void TieredCache::Impl::look_again(std::uint64_t id) {
   // It may have become shorter at once.
   const bool whole = extend(id, sealed, 0) && acquisition.slots.size() == length;
   if (whole && sealed.size() < rest.size() &&
-      flights_.others_compute(rest[sealed.size()], acquisition.session))
+      flights_.others_compute({acquisition.space, rest[sealed.size()]}, acquisition.session))
     await_next(id, acquisition);
   if (acquisition.finished()) finished_.push_back(id);
 }

@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
   if (option == "--get") options.payload = client::PayloadPath::staging;
   auto link = client::Link::open(io, options, nullptr).wait(io.waitScope);
   SpaceDescriptor descriptor;
+  // The space of the tests: a key is pending in its space only.
+  descriptor.model_digest.fill(7);
   descriptor.numerics_id = "test";
   descriptor.kv_dtype = "bf16";
   descriptor.layout_id = "cpu-tile32";

@@ -78,6 +78,15 @@ TEST_F(TenantTest, TheLoginDecidesWhoseBlocksAreHit) {
   const auto acquired = space_b->acquire(space_b->new_lease(), keys_a, {}, soon());
   ASSERT_TRUE(acquired.has_value());
   EXPECT_TRUE(acquired->empty());
+
+  // Nor does it show that the other is computing something, or can he be made to wait.
+  const auto next = prompt(1, 5000);
+  const auto next_a = keys_of(*space_a, next);
+  const LeaseId lease = space_b->new_lease();
+  ASSERT_TRUE(space_b->reserve(lease, next_a, 0, soon()).has_value());
+  EXPECT_EQ(space_a->match(next_a, next, soon())->blocks[0], BlockState::absent);
+  EXPECT_TRUE(space_a->claim(space_a->new_lease(), next_a, 0, soon())->has_value());
+  EXPECT_EQ(space_a_too->match(next_a, next, soon())->blocks[0], BlockState::pending);
 }
 
 TEST_F(TenantTest, GroupsShareAndLoginsWithoutATenantNameThem) {
