@@ -32,7 +32,7 @@ using test_support::wait_until;
 // own.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr unsigned default_seconds = 20;
-constexpr std::uint64_t growth_limit_bytes = 160ull << 20;
+constexpr std::uint64_t growth_limit_bytes = 512ull << 20;
 #else
 constexpr unsigned default_seconds = 4;
 constexpr std::uint64_t growth_limit_bytes = 32ull << 20;
