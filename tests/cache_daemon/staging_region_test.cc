@@ -1,4 +1,5 @@
 // Clients of a staging region that do what the client library never does.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
