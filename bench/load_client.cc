@@ -6,6 +6,7 @@
 #include "core/checksum.h"
 #include "protocol/descriptor.h"
 #include "protocol/packed.h"
+#include "tests/support/keyed_bytes.h"
 
 namespace terrace::bench {
 
@@ -126,7 +127,7 @@ void LoadClient::verify_one(std::span<const std::uint64_t> slots) {
   if (slots.empty()) return;
   const std::size_t block = prompts_.below(slots.size());
   ++figures_->verified_blocks;
-  if (!is_block(block_at(slots[block]), sequence_.keys[block]))
+  if (!test_support::holds_key(block_at(slots[block]), sequence_.keys[block]))
     figures_->fail("a block has the bytes of another");
 }
 
@@ -152,12 +153,12 @@ kj::Promise<void> LoadClient::seal(std::size_t first, const std::vector<std::uin
   auto blocks = request.initBlocks(static_cast<unsigned>(slots.size()));
   for (unsigned i = 0; i < slots.size(); ++i) {
     const std::size_t block = first + i;
-    std::byte* const bytes = block_at(slots[i]);
-    fill_block(bytes, sequence_.keys[block]);
+    const std::span<std::byte> bytes = block_at(slots[i]);
+    test_support::fill_with_key(bytes, sequence_.keys[block]);
     blocks[i].setSlot(slots[i]);
     blocks[i].setParent(pack(sequence_.parent_of(space_digest_, block)));
     blocks[i].setTokens(pack(sequence_.tokens_of(block)));
-    blocks[i].setChecksum(payload_checksum({bytes, load_block_bytes}));
+    blocks[i].setChecksum(payload_checksum(bytes));
   }
   const std::uint64_t bytes = sampled_ ? request_bytes(request) : 0;
   sent();

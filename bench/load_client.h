@@ -94,7 +94,9 @@ class LoadClient {
   void answered(LoadCall call);
   void note_sizes(LoadCall call, std::uint64_t request, std::uint64_t reply);
   void verify_one(std::span<const std::uint64_t> slots);
-  std::byte* block_at(std::uint64_t slot) const { return link_->arena()->mapping->data() + slot; }
+  std::span<std::byte> block_at(std::uint64_t slot) const {
+    return {link_->arena()->mapping->data() + slot, load_block_bytes};
+  }
 
   kj::Own<client::Link> link_;
   LoadPrompts& prompts_;

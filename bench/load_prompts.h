@@ -1,6 +1,5 @@
 // The prompts of `terrace-bench load`: a long prefix that many share, a question that is asked
-// again sometimes, and an answer that nobody has had before. Each block's bytes tell which block
-// they are.
+// again sometimes, and an answer that nobody has had before.
 #pragma once
 
 #include <array>
@@ -22,17 +21,6 @@ constexpr std::size_t load_block_bytes = 16 << 10;
 constexpr std::size_t prefix_blocks = 62, question_blocks = 2, answer_blocks = 2;
 constexpr std::size_t prompt_blocks = prefix_blocks + question_blocks;  // what a match asks for
 constexpr std::size_t sequence_blocks = prompt_blocks + answer_blocks;
-
-inline void fill_block(std::byte* block, const BlockKey& key) {
-  for (std::size_t at = 0; at < load_block_bytes; at += sizeof key.bytes)
-    std::memcpy(block + at, key.bytes.data(), sizeof key.bytes);
-}
-
-inline bool is_block(const std::byte* block, const BlockKey& key) {
-  for (std::size_t at = 0; at < load_block_bytes; at += sizeof key.bytes)
-    if (std::memcmp(block + at, key.bytes.data(), sizeof key.bytes) != 0) return false;
-  return true;
-}
 
 // A prompt and the answer to it.
 struct Sequence {

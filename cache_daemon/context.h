@@ -26,6 +26,7 @@ struct Context {
   kj::UnixEventPort& event_port;
   std::string boot_id;
   std::chrono::steady_clock::time_point started;
+  std::int64_t started_unix_ms = 0;  // the same moment
   // Read by those who tell about the daemon only.
   std::size_t connections = 0;
   std::size_t strangers = 0;  // of them, over TCP and without login yet

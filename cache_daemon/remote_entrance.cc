@@ -1,6 +1,5 @@
 #include "cache_daemon/remote_entrance.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
@@ -14,6 +13,7 @@
 #include <csignal>
 
 #include "cache_daemon/limits.h"
+#include "cache_daemon/tcp_listener.h"
 #include "protocol/tls_files.h"
 
 namespace terrace::daemon {
@@ -39,44 +39,6 @@ Result<kj::Own<kj::TlsContext>> make_tls(const config::TcpOptions& options, kj::
                                     .certificate_file = options.certificate_file,
                                     .key_file = options.key_file},
                                    timer, limit.count() * kj::MILLISECONDS);
-}
-
-struct TcpListener {
-  UniqueFd fd;
-  std::uint16_t port = 0;
-};
-
-Result<TcpListener> listen_on(const config::HttpAddress& address) {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  const bool v6 = address.host.find(':') != std::string::npos;
-  if (v6) {
-    auto* const to = reinterpret_cast<sockaddr_in6*>(&storage);
-    to->sin6_family = AF_INET6;
-    to->sin6_port = htons(address.port);
-    ::inet_pton(AF_INET6, address.host.c_str(), &to->sin6_addr);
-    size = sizeof *to;
-  } else {
-    auto* const to = reinterpret_cast<sockaddr_in*>(&storage);
-    to->sin_family = AF_INET;
-    to->sin_port = htons(address.port);
-    ::inet_pton(AF_INET, address.host.c_str(), &to->sin_addr);
-    size = sizeof *to;
-  }
-  const std::string name = address.host + " port " + std::to_string(address.port);
-  TcpListener listener;
-  listener.fd.reset(
-      ::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener.fd) return error(errno_status(errno, "could not create a socket for " + name));
-  const int on = 1;
-  ::setsockopt(listener.fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(listener.fd.get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0 ||
-      ::listen(listener.fd.get(), tcp_backlog) != 0 ||
-      ::getsockname(listener.fd.get(), reinterpret_cast<sockaddr*>(&storage), &size) != 0)
-    return error(errno_status(errno, "tcp.listen: could not listen on " + name));
-  listener.port = ntohs(v6 ? reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port
-                           : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
-  return listener;
 }
 
 kj::Promise<void> pump(kj::AsyncIoStream& from, kj::AsyncIoStream& to, kj::Array<kj::byte> buffer) {
@@ -209,8 +171,10 @@ Result<std::unique_ptr<RemoteEntrance>> RemoteEntrance::open(kj::AsyncIoContext&
                                                              std::size_t max_connections,
                                                              std::chrono::milliseconds limit,
                                                              kj::Function<void(Arrival)> arrived) {
-  auto listener = listen_on(*options.listen);
-  if (!listener) return error(listener.error());
+  auto listener = listen_on(*options.listen, tcp_backlog);
+  if (!listener)
+    return error(listener.error().with_context("tcp.listen: " + options.listen->host + " port " +
+                                               std::to_string(options.listen->port)));
   std::unique_ptr<RemoteEntrance> entrance(new RemoteEntrance(io, {options, max_connections, limit},
                                                               std::move(listener->fd),
                                                               listener->port, kj::mv(arrived)));

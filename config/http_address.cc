@@ -31,4 +31,10 @@ std::optional<HttpAddress> parse_http_address(std::string_view text) {
   return address;
 }
 
+std::string http_url(const HttpAddress& address, std::uint16_t port) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return "http://" + (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(port) +
+         "/";
+}
+
 }  // namespace terrace::config

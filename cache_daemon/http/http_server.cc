@@ -4,16 +4,15 @@
 #include <kj/debug.h>
 #include <netinet/in.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "cache_daemon/http/http_limits.h"
 #include "cache_daemon/limits.h"
+#include "cache_daemon/tcp_listener.h"
 #include "core/status.h"
 
 namespace terrace::daemon {
@@ -58,51 +57,6 @@ kj::StringPtr reason(unsigned status) {
     default:
       return "Error";
   }
-}
-
-struct Socket {
-  UniqueFd fd;
-  std::uint16_t port = 0;
-};
-
-Result<Socket> open_socket(const config::HttpAddress& address) {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  if (address.host.find(':') != std::string::npos) {
-    auto& v6 = reinterpret_cast<sockaddr_in6&>(storage);
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(address.port);
-    ::inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr);
-    size = sizeof v6;
-  } else {
-    auto& v4 = reinterpret_cast<sockaddr_in&>(storage);
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(address.port);
-    ::inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr);
-    size = sizeof v4;
-  }
-  auto* const generic = reinterpret_cast<sockaddr*>(&storage);
-  Socket socket{
-      UniqueFd(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
-  const int yes = 1;
-  if (socket.fd.get() < 0 ||
-      ::setsockopt(socket.fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-      ::bind(socket.fd.get(), generic, size) != 0 ||
-      ::listen(socket.fd.get(), static_cast<int>(max_http_connections)) != 0)
-    return error(errno_status(errno, "could not listen"));
-  size = sizeof storage;
-  if (::getsockname(socket.fd.get(), generic, &size) != 0)
-    return error(errno_status(errno, "getsockname"));
-  socket.port =
-      ntohs(storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(storage).sin6_port
-                                          : reinterpret_cast<sockaddr_in&>(storage).sin_port);
-  return socket;
-}
-
-std::string url_of(const config::HttpAddress& address, std::uint16_t port) {
-  const bool v6 = address.host.find(':') != std::string::npos;
-  return "http://" + (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(port) +
-         "/";
 }
 
 }  // namespace
@@ -199,19 +153,19 @@ HttpServer::HttpServer(kj::AsyncIoContext& io, const config::HttpOptions& option
 HttpServer::~HttpServer() = default;
 
 bool HttpServer::listen() {
-  auto socket = open_socket(address_);
+  auto socket = listen_on(address_, static_cast<int>(max_http_connections));
   if (!socket) {
     if (!std::exchange(told_, true))
       spdlog::warn(
           "http: {} cannot be had: {}; the cache is served without it, and it is tried again",
-          url_of(address_, address_.port), socket.error().message());
+          config::http_url(address_, address_.port), socket.error().message());
     return false;
   }
   fd_ = std::move(socket->fd);
   receiver_ = io_.lowLevelProvider->wrapListenSocketFd(
       fd_.get(),
       kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
-  spdlog::info("http: listening on {}", url_of(address_, socket->port));
+  spdlog::info("http: listening on {}", config::http_url(address_, socket->port));
   return true;
 }
 

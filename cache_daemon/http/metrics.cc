@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "cache_daemon/http/metric_list.h"
-#include "core/clock.h"
 
 namespace terrace::daemon {
 namespace {
@@ -197,7 +196,7 @@ void list_process(MetricList& metrics, const Context& context) {
   metrics.gauge("process_resident_memory_bytes", "Resident memory, arenas included.",
                 resident_bytes());
   metrics.gauge("process_start_time_seconds", "When the daemon was ready, in seconds since 1970.",
-                static_cast<double>(SystemClock().unix_ms()) / 1e3 - uptime.count());
+                static_cast<double>(context.started_unix_ms) / 1e3);
 }
 
 }  // namespace

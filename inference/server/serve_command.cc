@@ -37,12 +37,6 @@ void log_to_standard_error(config::WorkerLogLevel level) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-std::string url_of(const config::HttpAddress& address, std::uint16_t port) {
-  const bool v6 = address.host.find(':') != std::string::npos;
-  return "http://" + (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(port) +
-         "/";
-}
-
 kj::Promise<void> when_told_to_end(kj::UnixEventPort& port) {
   return port.onSignal(SIGTERM).ignoreResult().exclusiveJoin(port.onSignal(SIGINT).ignoreResult());
 }
@@ -53,7 +47,7 @@ Status serve(kj::AsyncIoContext& io, ServerContext& context) {
   const auto port = server.listen(io);
   if (!port) return port.error();
   spdlog::info("serving {}", context.model);
-  spdlog::info("http: listening on {}", url_of(context.options.listen, *port));
+  spdlog::info("http: listening on {}", config::http_url(context.options.listen, *port));
   if (!context.options.listen.loopback && !context.keys.required())
     spdlog::warn("other machines reach this port, and no API key is asked for");
   when_told_to_end(io.unixEventPort).wait(io.waitScope);

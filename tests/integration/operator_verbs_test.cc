@@ -68,6 +68,16 @@ class OperatorVerbs : public client::DaemonFixture {
         [&] { return stats().at("tiers").at("disk").at("blocks") == blocks; }, patience);
   }
 
+  // By a daemon before this one: nothing is in memory.
+  void leave_two_prompts_on_disk() {
+    store_two_prompts();
+    ASSERT_TRUE(on_disk(5));
+    space_.reset();
+    client_.reset();
+    ASSERT_EQ(daemon().stop(), 0);
+    ASSERT_TRUE(daemon().start().ok());
+  }
+
   std::unique_ptr<client::Client> client_;
   std::shared_ptr<client::Space> space_;
   std::vector<Token> first_, second_;
@@ -174,12 +184,7 @@ TEST_F(OperatorVerbs, WhyTellsOfEachBlockWhereItIsOrWhyNot) {
 }
 
 TEST_F(OperatorVerbs, WarmBringsPrefixesBackFromDisk) {
-  store_two_prompts();
-  ASSERT_TRUE(on_disk(5));
-  space_.reset();
-  client_.reset();
-  ASSERT_EQ(daemon().stop(), 0);
-  ASSERT_TRUE(daemon().start().ok());
+  ASSERT_NO_FATAL_FAILURE(leave_two_prompts_on_disk());
   ASSERT_EQ(stats().at("tiers").at("device").at("blocks"), 0);
 
   EXPECT_THAT(say({"warm", "--all", "--dry-run"}),
@@ -216,12 +221,7 @@ TEST_F(OperatorVerbs, WarmBringsPrefixesBackFromDisk) {
 }
 
 TEST_F(OperatorVerbs, WarmTakesTheBlocksOfPromptsInAFile) {
-  store_two_prompts();
-  ASSERT_TRUE(on_disk(5));
-  space_.reset();
-  client_.reset();
-  ASSERT_EQ(daemon().stop(), 0);
-  ASSERT_TRUE(daemon().start().ok());
+  ASSERT_NO_FATAL_FAILURE(leave_two_prompts_on_disk());
   const std::string manifest = directory().file("manifest.jsonl");
   // A prompt that is known, with more behind it; an empty line; one too short for a block.
   std::vector<Token> longer = first_;

@@ -1,10 +1,9 @@
 // The prompts of the soak, which its workers put and get and its operator names: made anew from
-// numbers in every process. Each block's bytes are made from its key.
+// numbers in every process.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -40,17 +39,6 @@ inline std::vector<Token> soak_prompt(std::uint64_t number) {
     tokens[i] = static_cast<Token>((i < soak_shared_blocks * soak_block_tokens ? shared() : own()) %
                                    100'000);
   return tokens;
-}
-
-inline void fill_soak_block(std::byte* block, const BlockKey& key) {
-  for (std::size_t at = 0; at < soak_block_bytes; at += sizeof key.bytes)
-    std::memcpy(block + at, key.bytes.data(), sizeof key.bytes);
-}
-
-inline bool is_soak_block(const std::byte* block, const BlockKey& key) {
-  for (std::size_t at = 0; at < soak_block_bytes; at += sizeof key.bytes)
-    if (std::memcmp(block + at, key.bytes.data(), sizeof key.bytes) != 0) return false;
-  return true;
 }
 
 }  // namespace terrace::integration

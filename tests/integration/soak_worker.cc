@@ -7,10 +7,12 @@
 #include <deque>
 #include <memory>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "client/client.h"
 #include "tests/integration/soak_prompts.h"
+#include "tests/support/keyed_bytes.h"
 
 namespace terrace::integration {
 namespace {
@@ -25,6 +27,8 @@ constexpr unsigned prompts_a_connection = 60, prompts_a_probe = 4;
 constexpr std::chrono::milliseconds pause_between_prompts{3};
 
 Deadline soon() { return Deadline::clock::now() + call_limit; }
+
+std::span<std::byte> bytes_of(const client::Slot& slot) { return {slot.address, soak_block_bytes}; }
 
 class SoakWorker {
  public:
@@ -48,7 +52,7 @@ class SoakWorker {
           space_->acquire(lease, std::span(keys).first(match->matched_blocks), {}, soon());
       if (got) {
         for (; present < got->size(); ++present)
-          if (!is_soak_block((*got)[present].slot.address, keys[present])) {
+          if (!test_support::holds_key(bytes_of((*got)[present].slot), keys[present])) {
             std::fprintf(stderr, "block %s has wrong bytes\n", keys[present].hex().c_str());
             return false;
           }
@@ -82,7 +86,7 @@ class SoakWorker {
     std::vector<client::SealBlock> blocks;
     for (std::size_t i = 0; i < slots->size(); ++i) {
       const std::size_t block = first + i;
-      fill_soak_block((*slots)[i].address, keys[block]);
+      test_support::fill_with_key(bytes_of((*slots)[i]), keys[block]);
       const auto at = tokens.begin() + static_cast<std::ptrdiff_t>(block * soak_block_tokens);
       blocks.push_back({(*slots)[i],
                         block == 0 ? space_->digest() : keys[block - 1],
