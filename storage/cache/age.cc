@@ -18,6 +18,7 @@ bool names_space(const std::string& name, const SpaceEntry& space) {
 void TieredCache::Impl::set_max_ages(std::vector<SpaceAge> ages) {
   options_.max_ages = std::move(ages);
   for (const auto& space : catalog_.spaces()) apply_max_age(*space);
+  next_age_pass_ns_ = 0;  // what is too old now is to go at once
 }
 
 void TieredCache::Impl::apply_max_age(SpaceEntry& space) {
@@ -47,8 +48,9 @@ void TieredCache::Impl::erase_expired(const BlockKey& key) {
   Block* const block = catalog_.find(key);
   if (!block) return;
   const bool was_there = block->present();
-  // Also what another run of this cache may have written.
-  if (remote_ && !is_fetching(*block))
+  // Of Redis what is believed to be there. All else goes by its own time to live, and may be what
+  // another host has written anew.
+  if (remote_ && block->in_redis() && !is_fetching(*block))
     remote_->erase(space_of(*block).digest, std::span(&key, 1));
   strip(*block, MissReason::expired);
   const Block* const left = catalog_.find(key);

@@ -150,6 +150,7 @@ class TieredCache::Impl {
   void run_deadlines();
 
   // seal.cc
+  void write_below_healed(Block& block);
   std::vector<SealOutcome> seal(SessionId session, LeaseId lease,
                                 std::span<const SealRequest> blocks);
 
@@ -320,8 +321,8 @@ class TieredCache::Impl {
     std::size_t index = 0;  // among those of the request
     Slot* slot = nullptr;   // held by the transfer's lease
     BlockKey key, parent;   // of a put
-    bool arrived = false;  // of a put: is being looked at in the device's memory
-    bool good = false;     // copied and verified
+    bool arrived = false;   // of a put: is being looked at in the device's memory
+    bool good = false;      // copied and verified
   };
   // A put or a get: the other half is empty.
   struct Transfer {

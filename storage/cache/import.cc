@@ -24,15 +24,16 @@ ImportResult TieredCache::Impl::check_import(const RecordHeader& header) const {
     return refused("its key is not the key of its tokens");
   if (header.parent != space->digest) {
     const Block* const parent = catalog_.find(header.parent);
-    if (!parent || parent->space != space->id || !catalog_.reachable(*parent))
+    if (!parent || parent->space != space->id || !catalog_.reachable(*parent) || expired(*parent))
       return refused("the block before it is not there");
   }
   if (age_unit_of(header.created_unix_ms) < oldest_created(*space))
     return refused("it is older than its space allows");
   const Block* const block = catalog_.find(header.key);
-  if (block && block->kept() && !expired(*block)) return {ImportOutcome::there, {}};
-  if (block && (block->device || block->host || block->disk != DiskCopy::none))
-    return no_room("it is being written or read");
+  // What is too old is erased first.
+  if (block && block->kept())
+    return {expired(*block) ? ImportOutcome::wanted : ImportOutcome::there, {}};
+  if (block && block->occupies_local()) return no_room("it is being written or read");
   return {ImportOutcome::wanted, {}};
 }
 
@@ -46,6 +47,12 @@ void TieredCache::Impl::import_block(const RecordHeader& header,
   SpaceEntry& space = *catalog_.space(header.space);
   Import import{std::move(payload), header.payload_checksum, std::move(done)};
   Block* block = catalog_.find(header.key);
+  if (block && block->kept()) {
+    erase_expired(header.key);
+    block = catalog_.find(header.key);
+    if (block && block->occupies_local())
+      return import.done(no_room("an older copy of it is still in use"));
+  }
   if (!block) {
     Block* const parent = header.parent == space.digest ? nullptr : catalog_.find(header.parent);
     block = add_block(space, parent, header.key, header.tokens);
@@ -84,7 +91,13 @@ void TieredCache::Impl::import_to_disk(Block& block, Import import) {
 }
 
 void TieredCache::Impl::import_to_device(Block& block, Import import) {
+  const BlockKey key = block.key;
   Slot* slot = take_device_slot(space_of(block));
+  // A hole goes with the last of what followed it, which may just have been evicted.
+  if (catalog_.find(key) != &block) {
+    if (slot) free_slot(*slot);
+    return import.done(no_room("the device tier has no room"));
+  }
   // Room must not have been made by evicting what it follows.
   if (slot && block.parent && !catalog_.reachable(*block.parent)) {
     free_slot(*slot);
@@ -131,6 +144,7 @@ void TieredCache::Impl::finish_import(Ticket ticket, const Operation& operation,
       write_budget_.spend(clock_.unix_ms(), disk_bytes);
       write_budget_changed_ = write_budget_.limited();
       set_disk(block, DiskCopy::present, disk_bytes);
+      write_below_healed(block);
     } else {
       Block* const kept = block.kept() ? &block : nullptr;  // else it is gone in a moment
       if (outcome.code() != StatusCode::corruption) ++counters(Tier::disk).failures;

@@ -59,15 +59,7 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     touch(*block, recency, lease_of(session, lease_id), true);
     admit(*block, anchors_others(*block));
     if (options_.redis_write == WritePolicy::behind) queue_share(*block, false);
-    // What only device and host have below a hole was not written: after a crash it would be lost.
-    if (healed) {
-      for (Block* child : block->children) {
-        if (!child->kept()) continue;
-        child->disk_declined = false;
-        refresh(*child);
-        if (options_.disk_write != WritePolicy::on_evict) queue_write(*child, true);
-      }
-    }
+    if (healed) write_below_healed(*block);
     // Also who waits for it under the reservation of another slot.
     flights_.changed({space.id, key});
     last_sealed = block;
@@ -77,6 +69,16 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
   pump_writes();
   tell_waiting();
   return outcomes;
+}
+
+// What only device and host have below a hole was not written: after a crash it would be lost.
+void TieredCache::Impl::write_below_healed(Block& block) {
+  for (Block* child : block.children) {
+    if (!child->kept()) continue;
+    child->disk_declined = false;
+    refresh(*child);
+    if (options_.disk_write != WritePolicy::on_evict) queue_write(*child, true);
+  }
 }
 
 }  // namespace terrace::storage

@@ -28,7 +28,7 @@ void TieredCache::Impl::await_others(std::uint64_t id, Acquisition& acquisition,
   for (; count < keys.size(); ++count) {
     if (others_compute(keys[count])) continue;
     const Block* block = catalog_.find(keys[count]);
-    if (!block || block->space != acquisition.space || !block->kept()) break;
+    if (!block || block->space != acquisition.space || !block->kept() || expired(*block)) break;
   }
   acquisition.awaited.assign(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count));
   await_next(id, acquisition);
@@ -57,7 +57,7 @@ void TieredCache::Impl::look_again(std::uint64_t id) {
   std::vector<Block*> sealed;
   for (const BlockKey& key : rest) {
     Block* block = catalog_.find(key);
-    if (!block || block->space != acquisition.space || !block->kept()) break;
+    if (!block || block->space != acquisition.space || !block->kept() || expired(*block)) break;
     sealed.push_back(block);
   }
   // Nothing has come, and it is still under way.

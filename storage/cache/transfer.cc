@@ -21,10 +21,12 @@ void TieredCache::Impl::put(PutRequest request, PutCallback done) {
   TransferId behind = 0;
   if (request.parent != space->digest) {
     const Block* const parent = catalog_.find(request.parent);
-    if (!parent || parent->space != space->id || !catalog_.reachable(*parent)) {
-      // A client does not wait for one piece of a prompt before it puts the next.
+    if (!parent || parent->space != space->id || !catalog_.reachable(*parent) || expired(*parent)) {
+      // A client does not wait for one piece of a prompt before it puts the next. Keys are no
+      // secret: those of another space are neither waited for nor shown.
       const auto before = puts_by_key_.find(request.parent);
-      if (before == puts_by_key_.end()) {
+      if (before == puts_by_key_.end() ||
+          transfers_.at(before->second).put.space != request.space) {
         std::ranges::fill(outcomes, PutOutcome::unreachable);
         return done(std::move(outcomes));
       }
@@ -39,7 +41,8 @@ void TieredCache::Impl::put(PutRequest request, PutCallback done) {
     const auto tokens = std::span(wanted.tokens).subspan(i * block_tokens, block_tokens);
     const BlockKey key = derive_block_key(parent, tokens);
     const Block* const block = catalog_.find(key);
-    if (block && block->kept() && !block->disk_unreadable && !expired(*block)) {
+    if (block && block->space == space->id && block->kept() && !block->disk_unreadable &&
+        !expired(*block)) {
       outcomes[i] = PutOutcome::present;
     } else {
       transfer.parts.push_back({.index = i, .key = key, .parent = parent});

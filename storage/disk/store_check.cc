@@ -125,11 +125,12 @@ Result<StoreCheck> check_store(const std::string& directory, Files& files,
 }
 
 Result<std::uint64_t> repair_store(const DiskOptions& options, const StoreCheck& check) {
-  auto store = DiskStore::open(options);
-  if (!store) return error(store.error());
+  // Before the store, whose threads use them until it ends.
   std::mutex mutex;
   std::condition_variable arrived;
   bool news = false;
+  auto store = DiskStore::open(options);
+  if (!store) return error(store.error());
   (*store)->set_notify([&] {
     const std::lock_guard lock(mutex);
     news = true;

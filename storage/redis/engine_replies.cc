@@ -113,7 +113,9 @@ void Engine::failed_reply(Server& server, Command& command, const std::string& t
   std::string why_not = printable(text);
   const bool writes = command.kind == Command::Kind::set || command.kind == Command::Kind::unlink;
   ErrorKind kind = classify_error(text);
-  if (kind == ErrorKind::no_permission) kind = writes ? ErrorKind::read_only : ErrorKind::not_ready;
+  // Who may not SCAN cannot drop a space there, and does all else.
+  if (kind == ErrorKind::no_permission && command.kind != Command::Kind::scan)
+    kind = writes ? ErrorKind::read_only : ErrorKind::not_ready;
   if (environment_.options.mode == RedisMode::standalone &&
       (kind == ErrorKind::moved || kind == ErrorKind::ask)) {
     kind = ErrorKind::not_ready;

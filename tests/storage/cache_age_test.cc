@@ -1,5 +1,6 @@
 // Blocks may become only so old.
 #include <algorithm>
+#include <optional>
 
 #include "core/block_age.h"
 #include "core/checksum.h"
@@ -49,6 +50,26 @@ TEST_F(CacheAge, WhatIsTooOldIsAMissAtOnceAndThenGone) {
   EXPECT_EQ(on_disk_.records.size(), 2u);
   EXPECT_EQ(cache_->stats().expired_blocks, 3u);
   EXPECT_EQ(get(young.keys), 2u);
+  check();
+}
+
+// Not even to who waits for a session that computes it anew, and gives up.
+TEST_F(CacheAge, WhoWaitsForAnotherGetsNothingThatIsTooOld) {
+  start({.device_blocks = 8, .disk_blocks = 16});
+  set_max_age(2 * hour_ms);
+  const Prompt old = prompt(1, 3);
+  ASSERT_EQ(put(old, 0, 3), 3u);
+  finish_everything();
+  clock_.advance_ms(3 * hour_ms);
+  const SessionId computing = cache_->open_session(), waiting = cache_->open_session();
+  ASSERT_EQ(cache_->reserve(computing, 1, space_, old.first(1), 0).size(), 1u);
+  std::optional<std::size_t> came;
+  cache_->acquire(waiting, 1, space_, old.keys, {.wait_ms = 1000},
+                  [&](auto blocks) { came = blocks.size(); });
+  EXPECT_FALSE(came);
+  cache_->release(computing, 1);
+  finish_everything();
+  EXPECT_EQ(came, 0u);
   check();
 }
 

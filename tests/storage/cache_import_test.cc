@@ -77,6 +77,39 @@ TEST_F(CacheImport, WithoutADiskGoesToTheDeviceTier) {
   check();
 }
 
+// A block whose copies have expired is known because of the one that follows it, which is younger:
+// room for the block is made by evicting that, and the block goes with it.
+TEST_F(CacheImport, AHoleMayGoWhileRoomIsMadeForIt) {
+  constexpr std::int64_t hour_ms = 3'600'000;
+  start({.device_blocks = 2, .disk_blocks = 0});
+  cache_->set_max_ages({{"*", 2 * hour_ms}});
+  const Prompt chain = prompt(1, 2);
+  ASSERT_EQ(put(chain, 0, 1), 1u);
+  clock_.advance_ms(hour_ms + hour_ms / 2);
+  ASSERT_EQ(put(chain, 1, 1), 1u);
+  clock_.advance_ms(hour_ms);
+  for (int i = 0; i < 12; ++i) tick(1000);
+  ASSERT_EQ(stats(Tier::device).blocks, 1u);
+  const SessionId session = cache_->open_session();
+  ASSERT_EQ(cache_->reserve(session, 1, space_, {}, 1).size(), 1u);
+  EXPECT_EQ(import(chain, 0), ImportOutcome::no_room);
+  EXPECT_EQ(cache_->stats().known_blocks, 0u);
+  check();
+}
+
+TEST_F(CacheImport, TakesThePlaceOfWhatIsTooOld) {
+  constexpr std::int64_t hour_ms = 3'600'000;
+  start({.device_blocks = 4, .disk_blocks = 8});
+  cache_->set_max_ages({{"*", 2 * hour_ms}});
+  const Prompt old = prompt(1, 1);
+  ASSERT_EQ(put(old, 0, 1), 1u);
+  finish_everything();
+  clock_.advance_ms(3 * hour_ms);
+  EXPECT_EQ(import(old, 0), ImportOutcome::imported);
+  EXPECT_EQ(get(old.keys), 1u);
+  check();
+}
+
 TEST_F(CacheImport, OfWhatIsNotWhatItSaysNothingIsLeft) {
   start({.device_blocks = 4, .disk_blocks = 8});
   const Prompt coming = prompt(2, 3);

@@ -122,8 +122,7 @@ TEST_F(CacheTransferTest, BytesThatChangeOnTheWayAreRefusedWithWhatFollowsThem) 
   staged(1)[100] ^= std::byte{1};
   finish_everything();
   ASSERT_TRUE(put_.has_value());
-  EXPECT_EQ(*put_,
-            (Outcomes{PutOutcome::stored, PutOutcome::refused, PutOutcome::unreachable}));
+  EXPECT_EQ(*put_, (Outcomes{PutOutcome::stored, PutOutcome::refused, PutOutcome::unreachable}));
   EXPECT_EQ(get_all(prompt.keys), 1u);
   expect_nothing_held();
   EXPECT_EQ(put_all(prompt, 0, 3),
@@ -193,6 +192,23 @@ TEST_F(CacheTransferTest, AFullArenaStoresTheHeadAndNeverWaits) {
                                              PutOutcome::no_room, PutOutcome::no_room}));
   cache_->end_session(worker);
   expect_nothing_held();
+}
+
+// Whoever knows the keys of another space neither waits for what is put there nor sees it.
+TEST_F(CacheTransferTest, AnotherSpacesPutIsNothingToStandBehind) {
+  start({});
+  const Prompt prompt = this->prompt(1, 3);
+  begin_put(prompt, 0, 2);
+  ASSERT_FALSE(put_);
+  const SpaceId space = space_;
+  space_ = *cache_->open_space(descriptor("of another tenant"));
+  std::optional<Outcomes> answer;
+  begin_put(prompt, 2, 1, 2, [&](Outcomes outcomes) { answer = std::move(outcomes); });
+  EXPECT_EQ(answer, Outcomes(1, PutOutcome::unreachable));
+  space_ = space;
+  finish_everything();
+  EXPECT_EQ(put_, Outcomes(2, PutOutcome::stored));
+  check();
 }
 
 TEST_F(CacheTransferTest, BlocksBehindNothingAreUnreachable) {
