@@ -35,18 +35,27 @@ class Connection::Messages final : public capnp::MessageStream {
 
   void watch(capnp::TwoPartyVatNetwork& network) { network_ = &network; }
 
+  using Message = kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>>;
+
   kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(
       kj::ArrayPtr<kj::AutoCloseFd> fds, capnp::ReaderOptions options,
       kj::ArrayPtr<capnp::word> scratch) override {
     if (peer_->grant) return read(fds, options, scratch, max_queued_bytes_);
     // After all that came before has been done: the login may be among it.
-    return timer_.afterDelay(0 * kj::SECONDS).then([this, fds, options, scratch]() mutable {
-      if (peer_->grant) return read(fds, options, scratch, max_queued_bytes_);
-      options.traversalLimitInWords = std::min(
-          options.traversalLimitInWords, max_message_bytes_before_login / sizeof(capnp::word));
-      return read(fds, options, scratch,
-                  std::min(max_queued_bytes_, max_queued_bytes_before_login));
-    });
+    return timer_.afterDelay(0 * kj::SECONDS)
+        .then([this, fds, options, scratch]() mutable -> Message {
+          if (peer_->grant) return read(fds, options, scratch, max_queued_bytes_);
+          // What comes behind a login that waits for its refusal would pile up until then.
+          if (peer_->logging_in)
+            return timer_.afterDelay(failed_login_pause.count() * kj::MILLISECONDS)
+                .then([this, fds, options, scratch] {
+                  return tryReadMessage(fds, options, scratch);
+                });
+          options.traversalLimitInWords = std::min(
+              options.traversalLimitInWords, max_message_bytes_before_login / sizeof(capnp::word));
+          return read(fds, options, scratch,
+                      std::min(max_queued_bytes_, max_queued_bytes_before_login));
+        });
   }
   kj::Promise<void> writeMessage(
       kj::ArrayPtr<const int> fds,

@@ -152,7 +152,8 @@ kj::Promise<void> LoginServer::refuse(const Status& why) {
   spdlog::warn("refusing a login of {}: {}", peer_->name(), why.message());
   if (++peer_->failed_logins > max_failed_logins) {
     peer_->cut.fulfiller->fulfill();
-    return kj::NEVER_DONE;
+    // Answered all the same: a call that never ends would outlive its connection.
+    return refusal(why);
   }
   peer_->logging_in = true;
   return context_.event_port.getTimer()

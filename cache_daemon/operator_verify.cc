@@ -45,18 +45,20 @@ struct OperatorServer::Verification {
 
 kj::Promise<void> OperatorServer::verifyBlocks(VerifyBlocksContext call) {
   const auto params = call.getParams();
+  const std::size_t most = std::clamp<std::size_t>(params.getBlocks(), 1, max_blocks_per_verify);
+  const std::uint64_t limit_bytes = std::min(params.getBytes(), max_bytes_per_verify);
+  const bool remove = params.getRemove();
   const BlockKey from = params.getFrom().size() > 0 ? read_key(params.getFrom()) : BlockKey{};
   if (verifying_)
     return refusal({StatusCode::resource_exhausted, "this connection is verifying already"});
   auto verification = std::make_shared<Verification>(kj::mv(call));
-  verification->page = context_.cache.list(
-      from, std::clamp<std::size_t>(params.getBlocks(), 1, max_blocks_per_verify));
-  std::erase_if(verification->page.blocks,
-                [&](const storage::BlockInfo& block) { return !may_see_space(block.space); });
-  verification->limit_bytes = std::min(params.getBytes(), max_bytes_per_verify);
-  verification->remove = params.getRemove();
+  verification->limit_bytes = limit_bytes;
+  verification->remove = remove;
   verifying_ = true;
-  return verify_next(std::move(verification)).attach(kj::defer([this] { verifying_ = false; }));
+  const std::shared_ptr<storage::BlockPage> page(verification, &verification->page);
+  return list_visible(from, most, page)
+      .then([this, verification] { return verify_next(verification); })
+      .attach(kj::defer([this] { verifying_ = false; }));
 }
 
 kj::Promise<void> OperatorServer::verify_next(std::shared_ptr<Verification> verification) {

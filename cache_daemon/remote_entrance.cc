@@ -22,6 +22,8 @@ namespace {
 constexpr int tcp_backlog = 128;
 // What is on its way between a client and the deciding thread, each way, beside the sockets' own.
 constexpr std::size_t pump_bytes = 64 * 1024;
+// A host that has lost its power is noticed within two minutes: its session holds leases.
+constexpr int keepalive_idle_s = 60, keepalive_interval_s = 15, keepalive_probes = 4;
 
 void signal_eventfd(const UniqueFd& fd) {
   const std::uint64_t one = 1;
@@ -115,6 +117,12 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
     auto closed = kj::defer([this] { --open_; });
     const int on = 1;
     stream.stream->setsockopt(IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    stream.stream->setsockopt(SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    stream.stream->setsockopt(IPPROTO_TCP, TCP_KEEPIDLE, &keepalive_idle_s,
+                              sizeof keepalive_idle_s);
+    stream.stream->setsockopt(IPPROTO_TCP, TCP_KEEPINTVL, &keepalive_interval_s,
+                              sizeof keepalive_interval_s);
+    stream.stream->setsockopt(IPPROTO_TCP, TCP_KEEPCNT, &keepalive_probes, sizeof keepalive_probes);
     const std::string address = stream.peerIdentity->toString().cStr();
     if (!tls_) return hand_over(kj::mv(stream.stream), "", address).attach(kj::mv(closed));
     ++handshakes_;
@@ -123,7 +131,10 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
         .then([this, address](kj::AuthenticatedStream&& secure) {
           auto& identity = kj::downcast<kj::TlsPeerIdentity>(*secure.peerIdentity);
           std::string name;
-          if (identity.hasCertificate()) name = identity.getCommonName().cStr();
+          if (identity.hasCertificate()) {
+            const kj::String common = identity.getCommonName();  // a zero byte is part of it
+            name.assign(common.begin(), common.size());
+          }
           return hand_over(kj::mv(secure.stream), std::move(name), address);
         })
         .attach(kj::mv(closed));
@@ -148,7 +159,14 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
                     return kj::NEVER_DONE;
                   });
     auto out = pump(*inside, *outside, kj::heapArray<kj::byte>(pump_bytes));
-    return out.exclusiveJoin(kj::mv(in)).attach(kj::mv(inside), kj::mv(outside));
+    // Who does not take what is left once the daemon has hung up must not keep a place.
+    auto given_up = inside->whenWriteDisconnected().then([this] {
+      return io_.provider->getTimer().afterDelay(entrance_.options_.limit.count() *
+                                                 kj::MILLISECONDS);
+    });
+    return out.exclusiveJoin(kj::mv(in))
+        .exclusiveJoin(kj::mv(given_up))
+        .attach(kj::mv(inside), kj::mv(outside));
   }
 
   void taskFailed(kj::Exception&& exception) override {

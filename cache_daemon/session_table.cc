@@ -24,9 +24,11 @@ Result<std::shared_ptr<Session>> SessionTable::open(std::shared_ptr<PeerProcess>
   auto session =
       std::make_shared<Session>(cache_, std::move(client_name), std::move(tenant), limits_);
   const storage::SessionId id = session->id();
-  // The watch is dropped, and so fails, with the session's entry.
-  watches_.add(peer->when_ended().then([this, id] { end(id, "its process has ended"); },
-                                       [](kj::Exception&&) {}));
+  // The watch is dropped, and so fails, with the session's entry. Of what nothing can be told of,
+  // it would stay for ever.
+  if (peer->pid() > 0)
+    watches_.add(peer->when_ended().then([this, id] { end(id, "its process has ended"); },
+                                         [](kj::Exception&&) {}));
   spdlog::info("session {} of {} (pid {}) opened", id, session->client_name(), peer->pid());
   entries_.emplace(id, Entry{session, std::move(peer), std::move(cut)});
   return session;

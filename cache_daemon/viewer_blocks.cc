@@ -111,6 +111,8 @@ kj::Promise<void> ViewerServer::explain(ExplainContext call) {
   require_within("limits.max_tokens_per_call", context_.config.limits.max_tokens_per_call,
                  tokens->size(), "tokens");
   const storage::SpaceId space = require_space(digest);
+  require_within("limits.max_keys_per_call", context_.config.limits.max_keys_per_call,
+                 tokens->size() / context_.cache.space(space)->block_tokens, "blocks");
   Question question{space, {tokens->begin(), tokens->end()}, {}, 0};
   question.keys =
       derive_block_keys(digest, question.tokens, context_.cache.space(space)->block_tokens);

@@ -196,33 +196,33 @@ kj::Promise<void> ViewerServer::listBlocks(ListBlocksContext call) {
   BlockKey from;
   if (params.getFrom().size() > 0) from = read_key(params.getFrom());
   const std::size_t limit = std::clamp<std::size_t>(params.getLimit(), 1, max_blocks_per_page);
-  if (tenant_) return list_own(kj::mv(call), from, limit, std::make_shared<storage::BlockPage>());
-  write_page(context_.cache.list(from, limit), call.getResults());
-  return kj::READY_NOW;
+  auto page = std::make_shared<storage::BlockPage>();
+  return list_visible(from, limit, page).then([call, page]() mutable {
+    write_page(*page, call.getResults());
+  });
 }
 
 // Keys of others must not be told either, as where to go on: they confirm a guess of what is behind
 // them. So it goes on here until the next own one, some blocks a turn.
-kj::Promise<void> ViewerServer::list_own(ListBlocksContext call, BlockKey from, std::size_t limit,
-                                         std::shared_ptr<storage::BlockPage> own) {
+kj::Promise<void> ViewerServer::list_visible(BlockKey from, std::size_t limit,
+                                             std::shared_ptr<storage::BlockPage> page) {
+  if (!tenant_) {
+    *page = context_.cache.list(from, limit);
+    return kj::READY_NOW;
+  }
   const storage::BlockPage all = context_.cache.list(from, max_blocks_per_page);
   for (const storage::BlockInfo& block : all.blocks) {
     if (!may_see_space(block.space)) continue;
-    if (own->blocks.size() == limit) {
-      own->next = block.key;
+    if (page->blocks.size() == limit) {
+      page->next = block.key;
       break;
     }
-    own->blocks.push_back(block);
+    page->blocks.push_back(block);
   }
-  if (own->next || !all.next) {
-    write_page(*own, call.getResults());
-    return kj::READY_NOW;
-  }
+  if (page->next || !all.next) return kj::READY_NOW;
   return context_.event_port.getTimer()
       .afterDelay(0 * kj::SECONDS)
-      .then([this, call = kj::mv(call), next = *all.next, limit, own]() mutable {
-        return list_own(kj::mv(call), next, limit, own);
-      });
+      .then([this, next = *all.next, limit, page] { return list_visible(next, limit, page); });
 }
 
 kj::Promise<void> ViewerServer::listSpaces(ListSpacesContext call) {

@@ -26,6 +26,14 @@ class ViewerServer : public virtual protocol::Viewer::Server {
   kj::Promise<void> explain(ExplainContext call) override;
   kj::Promise<void> sessions(SessionsContext call) override;
 
+  DispatchCallResult dispatchCall(
+      std::uint64_t interface_id, std::uint16_t method_id,
+      capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> call) override {
+    return counted(peer_, context_.config.limits, [&] {
+      return protocol::Viewer::Server::dispatchCall(interface_id, method_id, call);
+    });
+  }
+
  protected:
   bool may_see_tenant(const std::string& tenant) const { return !tenant_ || tenant == *tenant_; }
   bool may_see_space(const BlockKey& digest) const;
@@ -36,6 +44,10 @@ class ViewerServer : public virtual protocol::Viewer::Server {
 
   // Throws as if there were no such session if it must not be seen.
   void require_session(storage::SessionId id) const;
+
+  // Blocks from `from` on that this login may see; where it goes on is one of them, too.
+  kj::Promise<void> list_visible(BlockKey from, std::size_t limit,
+                                 std::shared_ptr<storage::BlockPage> page);
 
   // What explain() or warm() was asked, and until when it waits for Redis.
   struct Question {
@@ -51,8 +63,6 @@ class ViewerServer : public virtual protocol::Viewer::Server {
   std::shared_ptr<Peer> peer_;
 
  private:
-  kj::Promise<void> list_own(ListBlocksContext call, BlockKey from, std::size_t limit,
-                             std::shared_ptr<storage::BlockPage> own);
   nlohmann::ordered_json explanation(const Question& question, const storage::MatchResult& found,
                                      bool asked) const;
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "cache_daemon/access_policy.h"
+#include "cache_daemon/limits.h"
 #include "tests/cache_daemon/protocol_fixture.h"
 #include "tests/support/process.h"
 
@@ -205,6 +206,16 @@ TEST_F(LoginTest, NothingIsReachableWithout) {
   const auto friendly = connect();
   open_session(*friendly);
   EXPECT_THAT(error_of(login_request(*friendly).send()), HasSubstr("logged in already"));
+}
+
+// With the limits as they are by default, which leave 16 MiB to who has logged in.
+TEST_F(LoginTest, BeforeItAMessageMayNotBeLarge) {
+  start_daemon();
+  const auto stranger = connect_without_login();
+  auto large = stranger->daemon.pingRequest();
+  large.initData(max_message_bytes_before_login + 1);
+  const auto ignored = large.send();
+  EXPECT_TRUE(is_cut(*stranger));
 }
 
 TEST_F(LoginTest, GivesTheRolesOfTheRulesAndSaysWhichIsMissing) {

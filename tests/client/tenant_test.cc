@@ -139,6 +139,15 @@ TEST_F(TenantTest, OperatorsOfATenantSeeAndTouchHisOnly) {
   EXPECT_EQ(nlohmann::json::parse(*b()->sessions_json(soon())).size(), 1u);
   EXPECT_THAT(b()->stats_json(soon()).error().message(), HasSubstr("not for logins with a tenant"));
 
+  std::optional<BlockKey> from;
+  do {
+    const auto page = b()->verify_blocks(from, 1, 1 << 30, false, soon());
+    ASSERT_TRUE(page.has_value()) << page.error().message();
+    from = page->next;
+    // What follows is his, too: a key of others is not told.
+    if (from) EXPECT_EQ(b()->list_blocks(from, 1, soon())->blocks.front().key, *from);
+  } while (from);
+
   EXPECT_FALSE(b()->pin(key, std::nullopt, {}, soon()).has_value());
   EXPECT_FALSE(b()->unpin(key, soon()).ok());
   EXPECT_FALSE(b()->evict(key, soon()).has_value());
