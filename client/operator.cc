@@ -59,6 +59,12 @@ Result<PinListing> read_pin(protocol::PinInfo::Reader from) {
   return pin;
 }
 
+// Callers give their limits in whole seconds, a moment before they are looked at here.
+std::string late_text(std::chrono::nanoseconds limit) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(limit);
+  return "terraced did not answer within " + std::to_string(seconds.count()) + " s";
+}
+
 }  // namespace
 
 class OperatorClient::Impl {
@@ -97,7 +103,7 @@ class OperatorClient::Impl {
     try {
       return read(in_time.wait(io_.waitScope));
     } catch (const kj::Exception& exception) {
-      if (late) return error(StatusCode::deadline_exceeded, "terraced did not answer in time");
+      if (late) return error(StatusCode::deadline_exceeded, late_text(left));
       if (exception.getType() == kj::Exception::Type::UNIMPLEMENTED)
         return error(StatusCode::unimplemented, older_daemon);
       return error(to_status(exception));
@@ -115,11 +121,14 @@ OperatorClient::OperatorClient(std::unique_ptr<Impl> impl) : impl_(std::move(imp
 OperatorClient::~OperatorClient() = default;
 
 Result<std::unique_ptr<OperatorClient>> OperatorClient::connect(const std::string& socket_path,
-                                                                const Identity& identity) {
+                                                                const Identity& identity,
+                                                                Deadline deadline) {
   try {
     auto io = kj::setupAsyncIo();
+    const std::chrono::nanoseconds limit = std::clamp<std::chrono::nanoseconds>(
+        deadline - Deadline::clock::now(), std::chrono::nanoseconds(0), handshake_limit);
     auto late = io.provider->getTimer()
-                    .afterDelay(handshake_limit.count() * kj::SECONDS)
+                    .afterDelay(limit.count() * kj::NANOSECONDS)
                     .then([]() -> kj::Promise<kj::Own<Transport>> {
                       return connection_failure("connecting to terraced takes too long");
                     });

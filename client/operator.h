@@ -70,9 +70,10 @@ struct PinListing {
 class OperatorClient {
  public:
   // `socket_path` as in ClientOptions. What needs a role that this login is not given
-  // fails, and says so.
+  // fails, and says so. Gives up at `deadline`, and after handshake_limit at the latest.
   static Result<std::unique_ptr<OperatorClient>> connect(const std::string& socket_path,
-                                                         const Identity& identity = {});
+                                                         const Identity& identity = {},
+                                                         Deadline deadline = Deadline::max());
   ~OperatorClient();
 
   // One JSON object; docs/protocol.md lists its fields.

@@ -176,9 +176,11 @@ terrace_status terrace_stats(terrace_client* client, uint32_t timeout_ms, char* 
   if (!client || !length || (!json && capacity > 0)) return invalid("an argument is null");
   *length = 0;
   return guarded([&] {
-    const auto viewer = client::OperatorClient::connect(client->socket_path, client->identity);
+    const client::Deadline deadline = after(timeout_ms);
+    const auto viewer =
+        client::OperatorClient::connect(client->socket_path, client->identity, deadline);
     if (!viewer) return fail(viewer.error());
-    const auto text = (*viewer)->stats_json(after(timeout_ms));
+    const auto text = (*viewer)->stats_json(deadline);
     if (!text) return fail(text.error());
     *length = text->size();
     if (text->size() >= capacity)

@@ -8,29 +8,28 @@
 
 #include "client/cli/archive_writer.h"
 #include "client/cli/fetch_listing.h"
+#include "client/cli/program.h"
 #include "core/bytes.h"
 #include "core/clock.h"
 
 namespace terrace::cli {
 namespace {
 
-constexpr std::chrono::seconds list_timeout{5};
 // A large block from a slow disk comes within this.
 constexpr std::chrono::seconds read_timeout{60};
 constexpr std::uint64_t blocks_between_progress = 16;
 
+// Without the ids of tokens, which come with a block's bytes.
 Result<std::vector<client::BlockListing>> list_all_blocks(client::OperatorClient& daemon,
                                                           const std::optional<BlockKey>& space) {
   std::vector<client::BlockListing> all;
-  std::optional<BlockKey> from;
-  do {
-    auto page =
-        daemon.list_blocks(from, blocks_per_page, client::Deadline::clock::now() + list_timeout);
-    if (!page) return error(page.error());
-    for (client::BlockListing& block : page->blocks)
-      if (!space || block.space == *space) all.push_back(std::move(block));
-    from = page->next;
-  } while (from);
+  const auto complete = visit_blocks(daemon, call_timeout, [&](const client::BlockListing& block) {
+    if (space && block.space != *space) return true;
+    all.push_back(block);
+    all.back().tokens = {};
+    return true;
+  });
+  if (!complete) return error(complete.error());
   return all;
 }
 
@@ -100,7 +99,7 @@ ExportPlan plan_export(std::span<const client::BlockListing> listing,
 Result<ExportOutcome> export_archive(client::OperatorClient& daemon, const std::string& path,
                                      const ExportSelection& selection, bool resume,
                                      std::ostream* progress) {
-  const auto spaces = daemon.list_spaces(client::Deadline::clock::now() + list_timeout);
+  const auto spaces = daemon.list_spaces(call_deadline());
   if (!spaces) return error(spaces.error());
   const auto listing = list_all_blocks(daemon, selection.space);
   if (!listing) return error(listing.error());
@@ -139,17 +138,18 @@ Result<ExportOutcome> export_archive(client::OperatorClient& daemon, const std::
       continue;
     }
     const auto read = daemon.read_block(block->key, client::Deadline::clock::now() + read_timeout);
-    if (!read && (read.error().code() == StatusCode::unavailable ||
-                  read.error().code() == StatusCode::deadline_exceeded))
-      return error(read.error());
     if (!read) {
-      ++outcome.gone;
+      // What a daemon says of one block is internal here; all else is about the daemon.
+      if (const StatusCode code = read.error().code();
+          code != StatusCode::internal && code != StatusCode::corruption)
+        return error(read.error());
+      if (outcome.gone++ == 0) outcome.why_gone = read.error().message();
       continue;
     }
     if (!written_spaces.contains(block->space)) {
       const auto space = std::ranges::find(*spaces, block->space, &SpaceDescriptor::digest);
       if (space == spaces->end()) {
-        ++outcome.gone;
+        if (outcome.gone++ == 0) outcome.why_gone = "their space came while spaces were listed";
         continue;
       }
       if (Status status = writer->add(*space); !status.ok()) return error(status);
@@ -162,6 +162,9 @@ Result<ExportOutcome> export_archive(client::OperatorClient& daemon, const std::
   }
   show();
   if (progress) *progress << "\n";
+  // An archive without anything in it is no answer to a daemon that gives nothing away.
+  if (written.empty() && outcome.gone > 0)
+    return error(StatusCode::failed_precondition, outcome.why_gone);
   outcome.blocks = writer->sum().records;
   outcome.spaces = writer->sum().spaces;
   if (Status status = writer->finish(); !status.ok()) return error(status);

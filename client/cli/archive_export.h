@@ -35,7 +35,8 @@ struct ExportOutcome {
   std::uint64_t blocks = 0, bytes = 0;  // written, in all
   std::uint64_t spaces = 0;
   std::uint64_t kept = 0;         // of the blocks: that an earlier export had written
-  std::uint64_t gone = 0;         // chosen, but this host has no copy of them (any more)
+  std::uint64_t gone = 0;         // chosen, but could not be read
+  std::string why_gone;           // of the first of those
   std::uint64_t unreachable = 0;  // chosen, but one before them is missing
 };
 

@@ -11,6 +11,7 @@
 #include "client/cli/confirm.h"
 #include "client/cli/program.h"
 #include "client/cli/resolve.h"
+#include "client/cli/text.h"
 #include "core/bytes.h"
 
 namespace terrace::cli {
@@ -27,7 +28,8 @@ struct ExportOptions {
 };
 
 Status run_export(const Program& program, const ExportOptions& options) {
-  if (std::filesystem::exists(options.file))
+  std::error_code unseen;
+  if (std::filesystem::exists(std::filesystem::symlink_status(options.file, unseen)))
     if (Status status = confirm("Write over " + options.file + "?", options.yes); !status.ok())
       return status.with_context(options.file + " is there already");
   const auto daemon = program.connect();
@@ -54,7 +56,7 @@ Status run_export(const Program& program, const ExportOptions& options) {
       export_archive(**daemon, options.file, selection, options.resume, archive_progress());
   if (!outcome) {
     const std::string unfinished = unfinished_archive_path(options.file);
-    return std::filesystem::exists(unfinished)
+    return open_archive_file(unfinished).has_value()
                ? Status(outcome.error().code(), outcome.error().message() + "; " + unfinished +
                                                     " has what was written: --resume goes on")
                : outcome.error();
@@ -67,15 +69,16 @@ Status run_export(const Program& program, const ExportOptions& options) {
                               {"kept", outcome->kept},
                               {"gone", outcome->gone},
                               {"unreachable", outcome->unreachable}}
-                     .dump()
+                     .dump(-1, ' ', false, ordered_json::error_handler_t::replace)
               << "\n";
     return {};
   }
-  std::cout << "wrote " << outcome->blocks << " blocks of " << outcome->spaces << " spaces, "
-            << format_bytes(outcome->bytes) << ", to " << options.file;
+  std::cout << "wrote " << counted(outcome->blocks, "block") << " of "
+            << counted(outcome->spaces, "space") << ", " << format_bytes(outcome->bytes) << ", to "
+            << options.file;
   if (outcome->kept > 0) std::cout << "; " << outcome->kept << " were written before";
   if (outcome->gone > 0)
-    std::cout << "; " << outcome->gone << " left out, of which this host has no copy";
+    std::cout << "; " << outcome->gone << " left out: " << printable(outcome->why_gone);
   if (outcome->unreachable > 0)
     std::cout << "; " << outcome->unreachable << " left out, since a block before them is missing";
   std::cout << "\n";
@@ -106,10 +109,10 @@ Status run_import(const Program& program, const ImportOptions& options) {
                      .dump(-1, ' ', false, ordered_json::error_handler_t::replace)
               << "\n";
   } else if (options.dry_run) {
-    std::cout << report->blocks << " blocks of " << report->spaces << " spaces, "
-              << format_bytes(report->bytes) << ", verify\n";
+    std::cout << counted(report->blocks, "block") << " of " << counted(report->spaces, "space")
+              << ", " << format_bytes(report->bytes) << ", verified\n";
   } else {
-    std::cout << "imported " << report->imported << " blocks, " << report->there
+    std::cout << "imported " << counted(report->imported, "block") << ", " << report->there
               << " were there; refused " << report->refused << ", found no room for "
               << report->no_room << "\n";
   }
@@ -119,7 +122,7 @@ Status run_import(const Program& program, const ImportOptions& options) {
     problem += (problem.empty() ? "" : "; ") + what;
   };
   if (report->damages > 0)
-    add("the archive does not verify in " + std::to_string(report->damages) + " places");
+    add("the archive does not verify in " + counted(report->damages, "place"));
   else if (!report->complete)
     add("the archive is cut short");
   if (report->no_room + report->refused > 0) add(report->refusal);

@@ -1,11 +1,11 @@
 #include "client/cli/archive_writer.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -13,9 +13,20 @@ namespace terrace::cli {
 namespace {
 
 Status archive_failure(const std::string& path, const char* what) {
-  const int number = errno;
-  return Status(number == ENOENT ? StatusCode::not_found : StatusCode::io_error,
-                path + ": could not " + what + ": " + std::strerror(number));
+  return errno_status(errno, path + ": could not " + what);
+}
+
+// The file that an export writes, which is this one's alone: of two that write one file, the second
+// would spoil what the first has finished.
+Result<UniqueFd> open_to_write(const std::string& path, int flags) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0600));
+  if (!fd && errno == ENOENT && (flags & O_CREAT) == 0)
+    return error(StatusCode::not_found,
+                 path + " is not there: leave out --resume, there is nothing to go on with");
+  if (!fd) return error(archive_failure(path, "open it"));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
+    return error(StatusCode::failed_precondition, path + " is being written by another export");
+  return fd;
 }
 
 Result<std::size_t> read_all(int fd, std::uint64_t offset, std::span<std::byte> into,
@@ -48,9 +59,10 @@ Result<ArchiveReader> open_archive_file(const std::string& path) {
 
 Result<ArchiveWriter> ArchiveWriter::create(const std::string& path, std::int64_t made_unix_ms) {
   const std::string unfinished = unfinished_archive_path(path);
-  UniqueFd fd(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (fd.get() < 0) return error(archive_failure(unfinished, "make it"));
-  ArchiveWriter writer(path, std::move(fd));
+  auto fd = open_to_write(unfinished, O_CREAT);
+  if (!fd) return error(fd.error());
+  if (::ftruncate(fd->get(), 0) != 0) return error(archive_failure(unfinished, "make it"));
+  ArchiveWriter writer(path, std::move(*fd));
   ArchiveUnit unit;
   encode_archive_header(made_unix_ms, unit);
   if (Status status = writer.write(unit, {}); !status.ok()) return error(status);
@@ -60,6 +72,8 @@ Result<ArchiveWriter> ArchiveWriter::create(const std::string& path, std::int64_
 Result<ArchiveWriter> ArchiveWriter::resume(const std::string& path,
                                             const std::function<void(const ArchivePart&)>& seen) {
   const std::string unfinished = unfinished_archive_path(path);
+  auto fd = open_to_write(unfinished, 0);
+  if (!fd) return error(fd.error());
   auto reader = open_archive_file(unfinished);
   if (!reader) return error(reader.error());
   for (;;) {
@@ -68,9 +82,7 @@ Result<ArchiveWriter> ArchiveWriter::resume(const std::string& path,
     if (!*part || reader->damages() > 0 || reader->trailer_found()) break;
     seen(**part);
   }
-  UniqueFd fd(::open(unfinished.c_str(), O_WRONLY | O_CLOEXEC));
-  if (fd.get() < 0) return error(archive_failure(unfinished, "open it"));
-  ArchiveWriter writer(path, std::move(fd));
+  ArchiveWriter writer(path, std::move(*fd));
   writer.sum_ = reader->sound();
   const auto end = static_cast<off_t>(writer.sum_.bytes);
   if (::ftruncate(writer.fd_.get(), end) != 0 || ::lseek(writer.fd_.get(), end, SEEK_SET) != end)

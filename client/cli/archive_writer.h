@@ -13,12 +13,13 @@ namespace terrace::cli {
 
 std::string unfinished_archive_path(const std::string& path);
 
-// Opens a file for an ArchiveReader; io_error or not_found.
+// Opens a file for an ArchiveReader; io_error, or corruption if it is no archive.
 Result<ArchiveReader> open_archive_file(const std::string& path);
 
 class ArchiveWriter {
  public:
-  // Begins anew. io_error with the path in the message, as all that follows.
+  // Begins anew. io_error with the path in the message, as all that follows; failed_precondition
+  // while another one writes it.
   static Result<ArchiveWriter> create(const std::string& path, std::int64_t made_unix_ms);
   // Goes on with what an earlier export left: `seen` is told of each part that is there and
   // verifies, and what comes behind is cut off. not_found if there is nothing.

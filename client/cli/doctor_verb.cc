@@ -13,6 +13,10 @@ struct DoctorVerbOptions {
 };
 
 Status run_doctor(const Program& program, const DoctorVerbOptions& options) {
+  if (program.socket_path.find("://") != std::string::npos)
+    return Status(
+        StatusCode::invalid_argument,
+        "doctor looks at the machine that it runs on: leave out --connect, or run it there");
   doctor::DoctorOptions examined;
   examined.source = options.source;
   examined.socket_path = program.socket_path;

@@ -33,7 +33,7 @@ struct EraseOptions {
 Status run_evict(const Program& program, const EraseOptions& options) {
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
-  const auto key = resolve_block(**daemon, options.what);
+  const auto key = resolve_known_block(**daemon, options.what);
   if (!key) return key.error();
   if (Status status = confirm(
           "Evict block " + key->hex() + " and all that follow it from every tier, Redis included?",

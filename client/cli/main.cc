@@ -38,9 +38,8 @@ std::string advice(const Status& status, const std::string& socket_path) {
       return status.message() + "; start a daemon with 'terraced --socket " + socket_path +
              "', or name another with --socket or $TERRACE_SOCKET";
     case StatusCode::deadline_exceeded:
-      return "the daemon at " + socket_path + " did not answer within " +
-             std::to_string(call_timeout.count()) +
-             " s: it is stopped or overloaded; its log may say more";
+      return status.message() + ": the daemon at " + socket_path +
+             " is stopped or overloaded; its log may say more";
     default:
       return status.message();
   }

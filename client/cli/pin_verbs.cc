@@ -26,7 +26,7 @@ struct PinOptions {
 Status run_pin(const Program& program, const PinOptions& options) {
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
-  const auto key = resolve_block(**daemon, options.key);
+  const auto key = resolve_known_block(**daemon, options.key);
   if (!key) return key.error();
   std::optional<Tier> tier;
   if (!options.tier.empty()) tier = options.tier == "device" ? Tier::device : Tier::host;

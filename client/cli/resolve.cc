@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "client/cli/program.h"
+
 namespace terrace::cli {
 namespace {
-
-constexpr std::chrono::seconds call_limit{5};
-
-client::Deadline soon() { return client::Deadline::clock::now() + call_limit; }
 
 constexpr std::size_t key_digits = 2 * sizeof(BlockKey);
 
@@ -29,7 +27,7 @@ Result<BlockKey> resolve_block(client::OperatorClient& daemon, const std::string
     return parse_key(text);
   const auto from = parse_key(digits + std::string(key_digits - digits.size(), '0'));
   if (!from) return from;
-  const auto page = daemon.list_blocks(*from, 2, soon());
+  const auto page = daemon.list_blocks(*from, 2, call_deadline());
   if (!page) return error(page.error());
   const auto begins = [&](const client::BlockListing& block) {
     return block.key.hex().starts_with(digits);
@@ -43,9 +41,19 @@ Result<BlockKey> resolve_block(client::OperatorClient& daemon, const std::string
   return page->blocks.front().key;
 }
 
+Result<BlockKey> resolve_known_block(client::OperatorClient& daemon, const std::string& text) {
+  const auto key = resolve_block(daemon, text);
+  if (!key) return key;
+  const auto page = daemon.list_blocks(*key, 1, call_deadline());
+  if (!page) return error(page.error());
+  if (page->blocks.empty() || page->blocks.front().key != *key)
+    return error(StatusCode::not_found, "there is no block " + key->hex());
+  return key;
+}
+
 Result<std::vector<SpaceDescriptor>> resolve_spaces(client::OperatorClient& daemon,
                                                     const std::string& text) {
-  auto spaces = daemon.list_spaces(soon());
+  auto spaces = daemon.list_spaces(call_deadline());
   if (!spaces) return spaces;
   const std::string digits = lower(text);
   std::erase_if(*spaces, [&](const SpaceDescriptor& space) {

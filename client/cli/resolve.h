@@ -14,6 +14,9 @@ namespace terrace::cli {
 // key is not looked for.
 Result<BlockKey> resolve_block(client::OperatorClient& daemon, const std::string& text);
 
+// The same of a block that must be there, whole key or not: else not_found.
+Result<BlockKey> resolve_known_block(client::OperatorClient& daemon, const std::string& text);
+
 // A space by its digest, the first digits of it, or its label; "": the only one there is. Errors as
 // above.
 Result<SpaceDescriptor> resolve_space(client::OperatorClient& daemon, const std::string& text);

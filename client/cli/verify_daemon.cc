@@ -63,7 +63,7 @@ void print_verify_report(const VerifyReport& report, std::ostream& out) {
   for (const BadCopy& bad : report.bad)
     out << bad.key << "  " << bad.tier << "  " << printable(bad.place) << "  "
         << printable(bad.reason) << (bad.removed ? "  (removed)" : "") << "\n";
-  out << "read " << report.blocks << " blocks, " << format_bytes(report.bytes) << ":";
+  out << "read " << counted(report.blocks, "block") << ", " << format_bytes(report.bytes) << ":";
   for (std::size_t i = 0; i < verified_tiers.size(); ++i)
     out << (i == 0 ? " " : ", ") << report.copies[i] << " copies in " << verified_tiers[i];
   out << "; " << report.bad.size() << " do not verify\n";

@@ -61,9 +61,14 @@ Result<WarmChoice> choose_from_cache(client::OperatorClient& daemon, const WarmO
     if (!key) return error(key.error());
     selection.tails = {*key};
   }
-  const auto listing = fetch_listing(daemon, call_timeout);
-  if (!listing) return error(listing.error());
-  WarmChoice choice = choose_prefixes(*listing, selection);
+  // All blocks: a part of them, chosen by their digests, has hardly any prefix as a whole.
+  Listing listing;
+  const auto complete = visit_blocks(daemon, call_timeout, [&](const client::BlockListing& block) {
+    listing.blocks.push_back(to_listed_block(block));
+    return true;
+  });
+  if (!complete) return error(complete.error());
+  WarmChoice choice = choose_prefixes(listing, selection);
   if (!options.key.empty() && choice.prefixes.empty() && choice.whole_already == 0)
     return error(StatusCode::not_found, "the prefix that ends in block " +
                                             selection.tails->front().hex() +

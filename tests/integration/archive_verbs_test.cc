@@ -166,7 +166,7 @@ TEST_F(ArchiveVerbs, SayWhatIsWrongWithAnArchiveAndTakeTheRest) {
   damage_file(file_, 2 * record_header_bytes + record_bytes + record_header_bytes + 77);
   auto result = other.terrace({"import", file_, "--json"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.errors, HasSubstr("does not verify in 1 places"));
+  EXPECT_THAT(result.errors, HasSubstr("does not verify in 1 place;"));
   json report = json::parse(result.output);
   EXPECT_EQ(report.at("imported"), 1 + chain_blocks);
   EXPECT_EQ(report.at("refused"), chain_blocks - 2);

@@ -135,7 +135,7 @@ Findings check_redis(const RedisFacts& facts) {
   if (!facts.answered.ok())
     return {{"redis", Severity::problem,
              facts.endpoint + " does not answer PING: " + facts.answered.message(),
-             "see redis.user and redis.password_file, and the server's log"}};
+             "see redis.user, redis.user_file and redis.password_file, and the server's log"}};
   char text[48];
   std::snprintf(text, sizeof text, " answers within %.1f ms", facts.answer_ms);
   const bool slow = facts.answer_ms > slow_answer_ms;
