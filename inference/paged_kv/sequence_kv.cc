@@ -80,7 +80,7 @@ void SequenceKv::start_with_daemon(std::span<const Token> prompt, std::size_t us
     }
     if (!may_reserve()) break;
     const std::size_t missing = blocks_for(prompt.size()) - blocks_.size();
-    if (reserve(missing, may_wait() && blocks_.size() < usable) == Claim::done) break;
+    if (reserve(missing, may_wait() && blocks_.size() < usable, deadline()) == Claim::done) break;
   }
 }
 
@@ -170,7 +170,10 @@ void SequenceKv::take(std::span<const client::AcquiredBlock> blocks, PrefixHit& 
 
 Status SequenceKv::grow_to(std::size_t tokens) {
   const std::size_t wanted = blocks_for(tokens);
-  if (wanted > blocks_.size() && may_reserve()) reserve(wanted - blocks_.size(), false);
+  if (wanted > blocks_.size() && may_reserve())
+    reserve(wanted - blocks_.size(), false,
+            Steady::now() + std::chrono::duration_cast<Steady::duration>(
+                                std::min(options_.budget, options_.grow_wait)));
   while (blocks_.size() < wanted)
     if (Status status = append_private(); !status.ok()) return status;
   copy_partial();
@@ -185,7 +188,8 @@ void SequenceKv::copy_partial() {
   partial_.reset();
 }
 
-SequenceKv::Claim SequenceKv::reserve(std::size_t blocks, bool unless_taken) {
+SequenceKv::Claim SequenceKv::reserve(std::size_t blocks, bool unless_taken,
+                                      client::Deadline until) {
   std::span<const BlockKey> keys;
   if (blocks_.size() < prompt_keys_.size()) {
     keys = std::span(prompt_keys_).subspan(blocks_.size());
@@ -195,9 +199,9 @@ SequenceKv::Claim SequenceKv::reserve(std::size_t blocks, bool unless_taken) {
   const std::size_t unnamed = blocks - keys.size();
   Result<std::optional<std::vector<client::Slot>>> slots;
   if (unless_taken) {
-    slots = space_->claim(lease_->use(), keys, unnamed, deadline());
+    slots = space_->claim(lease_->use(), keys, unnamed, until);
   } else {
-    slots = space_->reserve(lease_->use(), keys, unnamed, deadline());
+    slots = space_->reserve(lease_->use(), keys, unnamed, until);
   }
   if (!settle(begin, slots)) return Claim::done;
   if (!*slots) return Claim::taken;

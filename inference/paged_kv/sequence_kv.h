@@ -42,6 +42,8 @@ struct SequenceCacheOptions {
   // How long, beyond the budget, to wait in all for what another worker is computing right now, and
   // never longer than computing it here takes; 0: compute it as well.
   std::chrono::nanoseconds single_flight_wait{0};
+  // How long one grow_to() may wait for slots; then it takes private memory.
+  std::chrono::nanoseconds grow_wait = std::chrono::nanoseconds::max();
   // False: what is cached is used, but nothing of this sequence is kept for others.
   bool store = true;
   // Where the sequences of this process find each other's blocks, under keys that begin at the
@@ -107,7 +109,7 @@ class SequenceKv {
   void await_others(const client::Match& match, std::size_t usable, PrefixHit& hit);
   // Slots for `blocks` more. `taken`, and none, if `unless_taken` and the next one is there by now
   // or computed by somebody else.
-  Claim reserve(std::size_t blocks, bool unless_taken);
+  Claim reserve(std::size_t blocks, bool unless_taken, client::Deadline until);
   void take(std::span<const client::AcquiredBlock> blocks, PrefixHit& hit);
   void copy_partial();
   Status append_private();

@@ -81,6 +81,8 @@ class BatchPlanner {
   void remove(SequenceId id);
 
   std::size_t queued() const { return queue_.size(); }
+  // Of those: who held a place already, and counts for no limit.
+  std::size_t given_up() const { return given_up_; }
   std::size_t running() const { return running_.size(); }
   // With a place, whether or not they run yet.
   std::size_t placed() const { return sequences_.size() - queue_.size(); }

@@ -57,6 +57,10 @@ Scheduler::~Scheduler() {
 }
 
 Result<std::vector<SequenceId>> Scheduler::submit(std::vector<SequenceRequest> requests) {
+  if (requests.size() > options_.limits.max_queued)
+    return error(StatusCode::invalid_argument,
+                 std::to_string(requests.size()) + " answers are more than the " +
+                     std::to_string(options_.limits.max_queued) + " places of the queue");
   std::vector<Arrival> arrivals;
   for (SequenceRequest& request : requests) {
     const std::size_t blocks = request.prompt.size() / geometry_.block_tokens + 1;
@@ -82,6 +86,7 @@ Result<std::vector<SequenceId>> Scheduler::submit(std::vector<SequenceRequest> r
           StatusCode::resource_exhausted,
           "all " + std::to_string(options_.limits.max_queued) + " places of the queue are taken");
     queued_ += arrivals.size();
+    stats_.queued += arrivals.size();
     for (Arrival& arrival : arrivals) {
       arrival.id = ++last_id_;
       ids.push_back(arrival.id);
@@ -103,7 +108,6 @@ void Scheduler::cancel(std::vector<SequenceId> ids) {
 SchedulerStats Scheduler::stats() const {
   const std::lock_guard lock(mutex_);
   SchedulerStats stats = stats_;
-  stats.queued = queued_;
   stats.private_kv_bytes = private_memory_.used_bytes();
   return stats;
 }
@@ -176,6 +180,7 @@ void Scheduler::begin_lookup(SequenceId id) {
   if (options_.share_blocks) cache.shared = &shared_;
   cache.root = sequence.root.key;
   cache.memory = &private_memory_;
+  cache.grow_wait = longest_pass_stall;
   Lookup lookup{id,
                 std::make_unique<SequenceKv>(geometry_, sequence.root.space, std::move(cache)),
                 sequence.tokens,
@@ -292,7 +297,8 @@ void Scheduler::publish_stats() {
   stats_.running = planner_.running();
   stats_.placed = planner_.placed();
   stats_.preemptions = planner_.preemptions();
-  queued_ = planner_.queued() + arrivals_.size();
+  stats_.queued = planner_.queued() + arrivals_.size();
+  queued_ = stats_.queued - planner_.given_up();
 }
 
 }  // namespace terrace::inference

@@ -1,5 +1,5 @@
 // Many sequences at once on one model: continuous batching. One thread computes, pass after pass;
-// others look up what of a prompt is cached, so that no daemon holds up a pass.
+// others look up what of a prompt is cached, so that no daemon holds up a pass for that.
 #pragma once
 
 #include <chrono>
@@ -29,6 +29,10 @@ namespace terrace::inference {
 
 // Prompts whose cached prefix is looked up at the same time. Each may wait for another worker.
 constexpr std::size_t lookup_threads = 8;
+
+// How long an answer may wait for slots of the arena while all others wait with it: once, since it
+// goes on in private memory then.
+constexpr std::chrono::milliseconds longest_pass_stall{20};
 
 struct SchedulerOptions {
   PlannerLimits limits;
@@ -154,7 +158,8 @@ class Scheduler {
   std::vector<SequenceId> cancelled_;
   std::vector<Lookup> found_;
   std::deque<Lookup> lookups_;
-  std::size_t queued_ = 0;  // at the last turn, and what has come since
+  std::size_t queued_ =
+      0;  // at the last turn, without those who gave a place up, and what has come since
   SequenceId last_id_ = 0;
   SchedulerStats stats_;
   bool stop_ = false;

@@ -53,6 +53,7 @@ ActiveCall::ActiveCall(ServerContext& context, ApiKind kind, kj::HttpService::Re
 
 ActiveCall::~ActiveCall() {
   call_->on_news = nullptr;
+  if (status_ == 0) context_.preparer.forget(*call_);
   auto sequences = context_.board.abandon(*call_);
   const int status = status_ == 0 ? hung_up_status : status_;
   if (status_ == 0) context_.scheduler.cancel(std::move(sequences));

@@ -150,7 +150,11 @@ void read_messages(Fields& fields, ApiRequest& request) {
                            "has a role other than system, developer, user, assistant");
     if (message.contains("tool_calls") && !message["tool_calls"].empty())
       return fields.refuse(name.c_str(), "has tool calls, which are not supported");
-    auto content = content_of(message.contains("content") ? message["content"] : json());
+    // Nothing that a client sends is copied as JSON: a copy of what is nested a million times
+    // over needs more stack than there is.
+    static const json nothing;
+    const json& given = message.contains("content") ? message["content"] : nothing;
+    auto content = content_of(given);
     if (!content) return fields.refuse(name.c_str(), "has a content that is not text");
     request.messages.push_back({std::move(role), std::move(*content)});
   }
@@ -159,16 +163,17 @@ void read_messages(Fields& fields, ApiRequest& request) {
 void read_stop(Fields& fields, ApiRequest& request) {
   const json* stop = fields.find("stop");
   if (!stop) return;
-  const json list = stop->is_array() ? *stop : json::array({*stop});
-  if (list.size() > max_stop_texts)
-    return fields.refuse("stop", "has more than " + std::to_string(max_stop_texts) + " texts");
-  for (const json& text : list) {
+  const auto add = [&](const json& text) {
     if (!text.is_string() || text.get_ref<const std::string&>().empty() ||
         text.get_ref<const std::string&>().size() > max_stop_bytes)
       return fields.refuse("stop", "must be a text, or a list of texts, of 1 to " +
                                        std::to_string(max_stop_bytes) + " bytes");
-    request.stop.push_back(text);
-  }
+    request.stop.push_back(text.get<std::string>());
+  };
+  if (!stop->is_array()) return add(*stop);
+  if (stop->size() > max_stop_texts)
+    return fields.refuse("stop", "has more than " + std::to_string(max_stop_texts) + " texts");
+  for (const json& text : *stop) add(text);
 }
 
 void read_logit_bias(Fields& fields, ApiRequest& request) {
@@ -192,10 +197,10 @@ void read_sampling(Fields& fields, ApiRequest& request) {
   SamplingOptions& sampling = request.sampling;
   fields.number("temperature", sampling.temperature, 0, 100);
   fields.number("top_p", sampling.top_p, 0, 1);
-  if (sampling.top_p == 0) sampling.top_k = 1, sampling.top_p = 1;  // the most likely one
   int top_k = static_cast<int>(sampling.top_k);
   fields.integer("top_k", top_k, -1, 1 << 20);
   sampling.top_k = top_k < 0 ? 0 : static_cast<std::uint32_t>(top_k);
+  if (sampling.top_p == 0) sampling.top_k = 1, sampling.top_p = 1;  // the most likely one
   fields.number("min_p", sampling.min_p, 0, 1);
   fields.number("presence_penalty", sampling.presence_penalty, -2, 2);
   fields.number("frequency_penalty", sampling.frequency_penalty, -2, 2);
@@ -280,6 +285,12 @@ tl::expected<ApiRequest, ApiError> parse_api_request(ApiKind kind, std::string_v
   read_sampling(fields, request);
   read_stop(fields, request);
   read_logprobs(fields, request);
+  if (request.logprobs && request.choices * std::uint64_t{request.max_tokens} *
+                                  (1 + *request.logprobs) *
+                                  std::max<std::uint64_t>(1, request.prompts.size()) >
+                              max_told_logprobs)
+    fields.refuse("logprobs", "of so many tokens, choices and alternatives are more than the " +
+                                  std::to_string(max_told_logprobs) + " that one answer tells");
   if (request.echo && request.logprobs) fields.refuse("echo", "is not supported with 'logprobs'");
   read_stream(fields, request);
   read_format(fields);

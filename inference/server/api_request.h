@@ -22,6 +22,8 @@ constexpr std::size_t max_choices = 64;  // of all prompts together
 constexpr std::size_t max_stop_texts = 16;
 constexpr std::size_t max_stop_bytes = 256;
 constexpr std::size_t max_logprobs = 20;
+// Of one answer, alternatives counted: they are in memory together, as JSON, until it is sent.
+constexpr std::uint64_t max_told_logprobs = std::uint64_t{1} << 18;
 constexpr std::size_t max_biased_tokens = 1024;
 constexpr std::size_t max_salt_bytes = 1024;
 

@@ -51,6 +51,11 @@ void CallPreparer::prepare(std::shared_ptr<Call> call, ApiKind kind, std::string
   wanted_.notify_one();
 }
 
+void CallPreparer::forget(const Call& call) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(jobs_, [&](const Job& job) { return job.call.get() == &call; });
+}
+
 void CallPreparer::run() {
   while (true) {
     std::unique_lock lock(mutex_);

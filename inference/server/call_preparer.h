@@ -26,8 +26,11 @@ class CallPreparer {
   // What has not been begun is not done any more.
   ~CallPreparer();
 
-  // Posts an acceptance or an error. Any thread. There are as many at a time as connections.
+  // Posts an acceptance or an error. Any thread.
   void prepare(std::shared_ptr<Call> call, ApiKind kind, std::string body);
+
+  // Nobody waits for the call any more: it is not begun if it has not been. Any thread.
+  void forget(const Call& call);
 
  private:
   struct Job {

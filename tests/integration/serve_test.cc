@@ -328,6 +328,7 @@ TEST_F(ServeCached, WhoHangsUpHoldsNoLease) {
   ASSERT_TRUE(test_support::wait_until([&] { return stats().at("leases") > 0; }));
   fd.reset();
   EXPECT_TRUE(test_support::wait_until([&] { return stats().at("leases") == 0; }));
+  EXPECT_LT(server->metric("terrace_worker_generated_tokens_total"), 3500) << "it ended by itself";
 }
 
 // What docs/worker.md has for ten minutes.

@@ -48,6 +48,40 @@ TEST(ApiRequest, ReadsEveryFieldOfACompletion) {
   EXPECT_EQ(request.cache_salt, "s");
 }
 
+TEST(ApiRequest, ThatOnlyTheLikeliestTokenIsWantedHoldsWhateverElseIsSaid) {
+  for (const char* top_k : {"-1", "50"}) {
+    const ApiRequest request =
+        parsed(ApiKind::completion, std::string(R"({"prompt": "a", "temperature": 1, "top_p": 0,
+            "top_k": )") + top_k + "}");
+    EXPECT_EQ(request.sampling.top_k, 1u);
+    EXPECT_EQ(request.sampling.top_p, 1);
+  }
+}
+
+// Deeper than any stack.
+TEST(ApiRequest, WhatIsNestedWithoutEndIsRefused) {
+  const std::string nested = std::string(1'900'000, '[') + std::string(1'900'000, ']');
+  EXPECT_EQ(parse_api_request(ApiKind::completion, R"({"prompt":"a","stop":)" + nested + "}", {})
+                .error()
+                .param,
+            "stop");
+  EXPECT_EQ(parse_api_request(ApiKind::chat,
+                              R"({"messages":[{"role":"user","content":)" + nested + "}]}", {})
+                .error()
+                .param,
+            "messages[0]");
+}
+
+TEST(ApiRequest, LogprobsOfAWholeBookAreRefused) {
+  EXPECT_EQ(parse_api_request(ApiKind::chat,
+                              R"({"messages":[{"role":"user","content":"a"}],"n":64,
+                                  "max_tokens":4096,"logprobs":true,"top_logprobs":20})",
+                              {})
+                .error()
+                .param,
+            "logprobs");
+}
+
 TEST(ApiRequest, ReadsAChat) {
   const ApiRequest request = parsed(ApiKind::chat, R"({"messages": [
     {"role": "developer", "content": "d"},

@@ -243,6 +243,7 @@ TEST_F(SchedulerTest, WhoIsCancelledLeavesAndFreesWhatItHeld) {
   const SchedulerStats stats = settled(scheduler);
   EXPECT_EQ(stats.placed, 0u);
   EXPECT_EQ(stats.private_kv_bytes, 0u);
+  EXPECT_LT(stats.generated_tokens, 700u) << "it ended by itself";
 }
 
 TEST_F(SchedulerTest, AReceiverMayEndItsAnswer) {
@@ -262,17 +263,25 @@ TEST_F(SchedulerTest, AFullQueueRefusesAndNothingOfTheRequestsIsTaken) {
   options.limits.max_queued = 2;
   Scheduler scheduler(*engine_, options);
   auto first = std::make_shared<Collected>();
-  std::vector<SequenceRequest> one, three;
+  const auto short_requests = [&](int count) {
+    std::vector<SequenceRequest> requests;
+    for (int i = 0; i < count; ++i)
+      requests.push_back(request(random_prompt(10, 1), 1, std::make_shared<Collected>()));
+    return requests;
+  };
+  std::vector<SequenceRequest> one;
   one.push_back(request(random_prompt(10, 1), 900, first));
-  for (int i = 0; i < 3; ++i)
-    three.push_back(request(random_prompt(10, 1), 1, std::make_shared<Collected>()));
   ASSERT_TRUE(scheduler.submit(std::move(one)).has_value());
   first->wait_for_tokens(1);
-  const auto refused = scheduler.submit(std::move(three));
+  ASSERT_TRUE(scheduler.submit(short_requests(1)).has_value());
+  const auto refused = scheduler.submit(short_requests(2));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), StatusCode::resource_exhausted);
+  const auto hopeless = scheduler.submit(short_requests(3));
+  ASSERT_FALSE(hopeless.has_value());
+  EXPECT_EQ(hopeless.error().code(), StatusCode::invalid_argument);
   first->wait();
-  EXPECT_EQ(settled(scheduler).generated_tokens, 900u);
+  EXPECT_EQ(settled(scheduler).generated_tokens, 901u);
 }
 
 TEST_F(SchedulerTest, MemoryThatIsTooSmallIsToldOrEndsTheAnswer) {
@@ -308,6 +317,21 @@ TEST_F(SchedulerTest, SaltsAndRequestsThatStoreNothingShareNothing) {
   EXPECT_EQ(cached("b"), 0u);
   EXPECT_EQ(cached(""), 0u);
   scheduler.cancel(*ids);
+
+  auto unstored = std::make_shared<Collected>();
+  const auto other = random_prompt(300, 6);
+  std::vector<SequenceRequest> private_ones;
+  private_ones.push_back(request(other, 700, unstored));
+  private_ones.back().store = false;
+  const auto private_ids = scheduler.submit(std::move(private_ones));
+  unstored->wait_for_tokens(1);
+  auto receiver = std::make_shared<Collected>();
+  std::vector<SequenceRequest> more;
+  more.push_back(request(other, 1, receiver));
+  ASSERT_TRUE(scheduler.submit(std::move(more)).has_value());
+  receiver->wait();
+  EXPECT_EQ(receiver->cached_tokens(), 0u);
+  scheduler.cancel(*private_ids);
 }
 
 TEST_F(SchedulerTest, LogprobsAreThoseOfTheModel) {
