@@ -1,8 +1,9 @@
-// A llama-architecture model on the CPU.
+// A llama-architecture model, on the CPU or another backend.
 //
 // The result for a token depends on its own prefix only, never on how the prompt was cut, batched
 // or cached: every product sums over k in one fixed order whatever the number of rows, and
-// attention makes partial results over an absolute grid of 32 tokens and merges them in order.
+// attention makes partial results over an absolute grid of tokens and merges them in order. (On a
+// GPU the products are a library's, which does not promise it: docs/architecture.md.)
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include "inference/cpu/isa.h"
 #include "inference/cpu/shared_prefix.h"
 #include "inference/gguf/gguf_file.h"
+#include "inference/model/backend.h"
 #include "inference/model/llama_config.h"
 
 namespace terrace::inference {
@@ -31,7 +33,15 @@ struct ModelOptions {
   Isa isa = Isa::automatic;
   SharedPrefixes shared_prefixes = SharedPrefixes::together;
   std::function<void(double fraction)> progress;  // of loading; called on the loading thread
+  // A line for people before loading: what a GPU's memory will hold.
+  std::function<void(const std::string&)> notice;
 };
+
+// invalid_argument that names an absurd option; unimplemented for an instruction set that is not
+// there.
+Status check_options(const ModelOptions& options);
+// Where the KV of a model lies in its blocks.
+KvGeometry kv_geometry(const LlamaConfig& config, const ModelOptions& options);
 
 // The new tokens of one sequence. The KV of tokens [0, first_position) is already in `blocks`.
 struct SequenceStep {
@@ -51,12 +61,20 @@ constexpr std::size_t max_pass_tokens = 512;
 
 class Llama {
  public:
-  // Loads the weights of `file` (which may be closed afterwards), on all threads of the options.
-  // invalid_argument for a tensor that is missing or has the wrong shape or an absurd option,
-  // unimplemented for a type, a variant or an instruction set that is not there, resource_exhausted
-  // if memory is short.
+  // Loads the model for the CPU: the weights of `file` (which may be closed afterwards), on all
+  // threads of the options. invalid_argument for a tensor that is missing or has the wrong shape or
+  // an absurd option, unimplemented for a type, a variant or an instruction set that is not there,
+  // resource_exhausted if memory is short.
   static Result<std::unique_ptr<Llama>> load(const gguf::File& file, const ModelOptions& options);
+  // The model that `backend` computes.
+  static std::unique_ptr<Llama> over(BackendDescription description,
+                                     std::unique_ptr<Backend> backend);
   virtual ~Llama() = default;
+
+  // "cpu", or the device's name.
+  virtual const std::string& backend() const = 0;
+  // Where the blocks of its KV lie.
+  virtual KvMemory& kv_memory() = 0;
 
   virtual const LlamaConfig& config() const = 0;
   virtual Compute compute() const = 0;

@@ -162,6 +162,28 @@ Result<LlamaTensors> find_llama_tensors(const gguf::File& file, const LlamaConfi
   return tensors;
 }
 
+LlamaLayerBiases read_biases(const LlamaLayerTensors& layer) {
+  const auto stacked = [](std::initializer_list<const std::optional<gguf::Tensor>*> biases,
+                          std::initializer_list<const gguf::Tensor*> matrices) {
+    bool any = false;
+    std::vector<float> result;
+    auto matrix = matrices.begin();
+    for (const std::optional<gguf::Tensor>* bias : biases) {
+      any = any || bias->has_value();
+      const std::vector<float> values =
+          *bias ? read_vector(**bias) : std::vector<float>((*matrix)->rows());
+      result.insert(result.end(), values.begin(), values.end());
+      ++matrix;
+    }
+    return any ? result : std::vector<float>{};
+  };
+  return {.query_key_value = stacked({&layer.query_bias, &layer.key_bias, &layer.value_bias},
+                                     {&layer.query, &layer.key, &layer.value}),
+          .attention_output = stacked({&layer.attention_output_bias}, {&layer.attention_output}),
+          .gate_up = stacked({&layer.gate_bias, &layer.up_bias}, {&layer.gate, &layer.up}),
+          .down = stacked({&layer.down_bias}, {&layer.down})};
+}
+
 std::vector<float> read_vector(const gguf::Tensor& tensor) {
   std::vector<float> values(tensor.dims[0]);
   gguf::dequantize(tensor.type, tensor.data.data(), values.size(), values.data());

@@ -36,4 +36,11 @@ Result<LlamaTensors> find_llama_tensors(const gguf::File& file, const LlamaConfi
 // The values of a vector tensor.
 std::vector<float> read_vector(const gguf::Tensor& tensor);
 
+// The biases of products whose outputs are stacked: q, k and v; gate and up. Zeros for a part that
+// has none; empty where no part has one.
+struct LlamaLayerBiases {
+  std::vector<float> query_key_value, attention_output, gate_up, down;
+};
+LlamaLayerBiases read_biases(const LlamaLayerTensors& layer);
+
 }  // namespace terrace::inference

@@ -15,31 +15,14 @@ struct PackJob {
   PackedMatrix* destination;
 };
 
-// Biases of stacked outputs, one after another; zeros for a part that has none.
-std::vector<float> stack_biases(
-    std::initializer_list<std::pair<const std::optional<gguf::Tensor>*, std::uint64_t>> parts) {
-  bool any = false;
-  std::vector<float> stacked;
-  for (const auto& [bias, width] : parts) {
-    any = any || bias->has_value();
-    const std::vector<float> values =
-        *bias ? read_vector(**bias) : std::vector<float>(static_cast<std::size_t>(width));
-    stacked.insert(stacked.end(), values.begin(), values.end());
-  }
-  return any ? stacked : std::vector<float>{};
-}
-
 void read_vectors(const LlamaLayerTensors& from, LlamaLayerWeights& to) {
   to.attention_norm = read_vector(from.attention_norm);
   to.feed_forward_norm = read_vector(from.feed_forward_norm);
-  to.query_key_value_bias = stack_biases({{&from.query_bias, from.query.rows()},
-                                          {&from.key_bias, from.key.rows()},
-                                          {&from.value_bias, from.value.rows()}});
-  to.attention_output_bias =
-      stack_biases({{&from.attention_output_bias, from.attention_output.rows()}});
-  to.gate_up_bias =
-      stack_biases({{&from.gate_bias, from.gate.rows()}, {&from.up_bias, from.up.rows()}});
-  to.down_bias = stack_biases({{&from.down_bias, from.down.rows()}});
+  LlamaLayerBiases biases = read_biases(from);
+  to.query_key_value_bias = std::move(biases.query_key_value);
+  to.attention_output_bias = std::move(biases.attention_output);
+  to.gate_up_bias = std::move(biases.gate_up);
+  to.down_bias = std::move(biases.down);
 }
 
 Status pack_one(const PackJob& job, const KernelTable& kernels, Compute compute) {

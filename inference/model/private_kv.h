@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "core/kv_layout.h"
 #include "core/status.h"
+#include "inference/model/kv_memory.h"
 
 namespace terrace::inference {
 
@@ -16,7 +16,9 @@ namespace terrace::inference {
 // valid until the object dies. One thread.
 class PrivateKv {
  public:
-  explicit PrivateKv(const KvGeometry& geometry) : geometry_(geometry) {}
+  // `memory`, the backend's, must outlive it.
+  explicit PrivateKv(const KvGeometry& geometry, KvMemory& memory = host_kv_memory())
+      : geometry_(geometry), kv_memory_(memory) {}
 
   // Adds blocks until `tokens` tokens fit. resource_exhausted if memory is short; what was there
   // before stays.
@@ -27,12 +29,9 @@ class PrivateKv {
   std::size_t capacity_tokens() const { return addresses_.size() * geometry_.block_tokens; }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-
   KvGeometry geometry_;
-  std::vector<std::unique_ptr<std::byte, Free>> memory_;
+  KvMemory& kv_memory_;
+  std::vector<std::shared_ptr<std::byte>> blocks_;
   std::vector<std::byte*> addresses_;
 };
 

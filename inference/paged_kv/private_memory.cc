@@ -1,8 +1,7 @@
 #include "inference/paged_kv/private_memory.h"
 
-#include <cstdlib>
-#include <cstring>
 #include <string>
+#include <utility>
 
 #include "core/bytes.h"
 
@@ -16,15 +15,14 @@ Result<KvBlockRef> PrivateMemory::allocate(std::size_t bytes) {
     return error(StatusCode::resource_exhausted,
                  "KV memory is full: all of its " + format_bytes(limit_bytes_) + " are in use");
   }
-  auto* const address = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
-  if (address == nullptr) {
+  auto block = memory_.allocate(bytes);
+  if (!block) {
     used_bytes_.fetch_sub(rounded);
-    return error(StatusCode::resource_exhausted,
-                 "no memory for a KV block of " + format_bytes(bytes));
+    return error(block.error());
   }
-  std::memset(address, 0, bytes);
-  std::shared_ptr<const void> memory(address, [this, rounded](const void* allocated) {
-    std::free(const_cast<void*>(allocated));
+  std::byte* const address = block->get();
+  std::shared_ptr<const void> memory(address, [this, rounded, held = *block](const void*) mutable {
+    held.reset();
     used_bytes_.fetch_sub(rounded);
   });
   return std::make_shared<const KvBlock>(KvBlock{address, {}, std::move(memory)});

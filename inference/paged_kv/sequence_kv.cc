@@ -1,10 +1,7 @@
 #include "inference/paged_kv/sequence_kv.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include "inference/paged_kv/copy_tokens.h"
 
 namespace terrace::inference {
 
@@ -176,16 +173,15 @@ Status SequenceKv::grow_to(std::size_t tokens) {
                                 std::min(options_.budget, options_.grow_wait)));
   while (blocks_.size() < wanted)
     if (Status status = append_private(); !status.ok()) return status;
-  copy_partial();
-  return {};
+  return copy_partial();
 }
 
-void SequenceKv::copy_partial() {
-  if (!partial_ || blocks_.size() <= full_blocks_) return;
-  const std::size_t bytes = geometry_.block_bytes();
-  copy_leading_tokens(geometry_, partial_->tokens, {partial_->source.address, bytes},
-                      {addresses_[full_blocks_], bytes});
-  partial_.reset();
+Status SequenceKv::copy_partial() {
+  if (!partial_ || blocks_.size() <= full_blocks_) return {};
+  const Status copied = kv_memory().copy_leading_tokens(
+      geometry_, partial_->tokens, partial_->source.address, addresses_[full_blocks_]);
+  if (copied.ok()) partial_.reset();
+  return copied;
 }
 
 SequenceKv::Claim SequenceKv::reserve(std::size_t blocks, bool unless_taken,
@@ -207,15 +203,14 @@ SequenceKv::Claim SequenceKv::reserve(std::size_t blocks, bool unless_taken,
   if (!*slots) return Claim::taken;
   for (const client::Slot& slot : **slots) {
     // As private memory is; so it is no cost of the cache's.
-    std::memset(slot.address, 0, geometry_.block_bytes());
+    if (!kv_memory().zero(slot.address, geometry_.block_bytes()).ok()) break;
     append(slot);
   }
   return Claim::done;
 }
 
 Status SequenceKv::append_private() {
-  PrivateMemory& memory = options_.memory ? *options_.memory : unlimited_;
-  auto block = memory.allocate(geometry_.block_bytes());
+  auto block = private_memory().allocate(geometry_.block_bytes());
   if (!block) return block.error();
   append(std::move(*block));
   return {};

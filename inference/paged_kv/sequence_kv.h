@@ -50,7 +50,8 @@ struct SequenceCacheOptions {
   // space, or at `root` where there is none; null: they do not share.
   PrefixTable* shared = nullptr;
   BlockKey root;
-  // Where memory outside of the arena comes from; null: no limit. To be given where `shared` is.
+  // Where memory outside of the arena comes from; null: the machine's, without a limit. To be given
+  // where `shared` is, or the backend's memory is another.
   // Both must outlive the sequence and all that share its blocks.
   PrivateMemory* memory = nullptr;
   // Told, at most once a sequence, why the cache was of no use.
@@ -111,7 +112,9 @@ class SequenceKv {
   // or computed by somebody else.
   Claim reserve(std::size_t blocks, bool unless_taken, client::Deadline until);
   void take(std::span<const client::AcquiredBlock> blocks, PrefixHit& hit);
-  void copy_partial();
+  Status copy_partial();
+  PrivateMemory& private_memory() { return options_.memory ? *options_.memory : unlimited_; }
+  KvMemory& kv_memory() { return private_memory().kv_memory(); }
   Status append_private();
   void append(client::Slot slot);
   void append(KvBlockRef block);

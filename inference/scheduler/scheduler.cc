@@ -34,7 +34,7 @@ Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options)
     : engine_(engine),
       options_(options),
       geometry_(engine.model().kv_geometry()),
-      private_memory_(options.kv_memory_bytes),
+      private_memory_(engine.model().kv_memory(), options.kv_memory_bytes),
       spaces_(engine),
       planner_([&] {
         PlannerLimits limits = options.limits;

@@ -93,6 +93,7 @@ Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   if (!model) return error(model.error());
   engine->tokenizer_ = std::move(*loaded_tokenizer);
   engine->model_ = std::move(*model);
+  engine->private_memory_ = std::make_unique<PrivateMemory>(engine->model_->kv_memory());
   engine->chat_template_ = tokenizer::ChatTemplate::detect(**file);
   engine->options_ = std::move(options);
 
@@ -121,6 +122,7 @@ Result<std::vector<Token>> Engine::encode(const tokenizer::PromptText& prompt) c
 
 SequenceCacheOptions Engine::sequence_cache_options() const {
   SequenceCacheOptions cache;
+  cache.memory = private_memory_.get();
   if (!client_ || !client_->connected()) return cache;
   cache.budget = client_->request_budget();
   cache.prefill_tokens_per_second = prefill_tokens_per_second_;

@@ -115,6 +115,7 @@ class Engine {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   Result<tokenizer::ChatTemplate> chat_template_;
   std::unique_ptr<Llama> model_;
+  std::unique_ptr<PrivateMemory> private_memory_;  // of sequences that bring none
   std::unique_ptr<client::Client> client_;
   std::shared_ptr<client::Space> space_;
   double prefill_tokens_per_second_ = 0;  // of the last long enough prompt

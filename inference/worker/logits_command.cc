@@ -57,7 +57,7 @@ Result<std::vector<float>> compute_logits(const LogitsArguments& arguments,
     return error(StatusCode::invalid_argument,
                  std::to_string(tokens.size()) + " tokens are more than the model's context of " +
                      std::to_string((*model)->config().context_length));
-  PrivateKv kv((*model)->kv_geometry());
+  PrivateKv kv((*model)->kv_geometry(), (*model)->kv_memory());
   if (Status status = kv.reserve(tokens.size()); !status.ok()) return error(std::move(status));
   const SequenceStep step{.tokens = tokens, .first_position = 0, .blocks = kv.blocks()};
   std::vector<float> logits((*model)->config().vocabulary);

@@ -33,7 +33,7 @@ inline std::vector<Isa> supported_isas() {
 
 class Session {
  public:
-  explicit Session(Llama& model) : model_(model), kv_(model.kv_geometry()) {}
+  explicit Session(Llama& model) : model_(model), kv_(model.kv_geometry(), model.kv_memory()) {}
 
   SequenceStep step(std::span<const Token> tokens) {
     EXPECT_TRUE(kv_.reserve(position_ + tokens.size()).ok());

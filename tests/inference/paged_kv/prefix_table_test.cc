@@ -13,7 +13,7 @@ namespace {
 constexpr KvGeometry small{.layers = 1, .kv_heads = 1, .head_dim = 16, .block_tokens = 32};
 
 TEST(PrivateMemory, KeepsItsLimitAndGetsBackWhatIsLetGoOf) {
-  PrivateMemory memory(3 * 4096);
+  PrivateMemory memory(host_kv_memory(), 3 * 4096);
   auto one = memory.allocate(5000);
   ASSERT_TRUE(one.has_value());
   EXPECT_EQ(memory.used_bytes(), 8192u);

@@ -1,4 +1,4 @@
-#include "inference/paged_kv/copy_tokens.h"
+#include "inference/model/copy_tokens.h"
 
 #include <algorithm>
 #include <cstring>

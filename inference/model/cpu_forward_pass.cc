@@ -1,4 +1,4 @@
-#include "inference/model/forward_pass.h"
+#include "inference/model/cpu_forward_pass.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,8 +15,8 @@ float* floats(const AlignedBuffer& memory) { return reinterpret_cast<float*>(mem
 
 }  // namespace
 
-ForwardPass::ForwardPass(const ForwardSettings& settings, const LlamaWeights& weights,
-                         std::vector<double> rope_frequencies, Team& team)
+CpuForwardPass::CpuForwardPass(const CpuPassSettings& settings, const LlamaWeights& weights,
+                               std::vector<double> rope_frequencies, Team& team)
     : settings_(settings),
       weights_(weights),
       team_(team),
@@ -40,8 +40,8 @@ ForwardPass::ForwardPass(const ForwardSettings& settings, const LlamaWeights& we
   sequences_.reserve(settings.max_rows);
 }
 
-void ForwardPass::run(std::span<const PassPiece> pieces, std::span<const std::size_t> logit_rows,
-                      float* logits) {
+void CpuForwardPass::run(std::span<const PassPiece> pieces, std::span<const std::size_t> logit_rows,
+                         float* logits) {
   place_rows(pieces);
   attention_.begin(sequences_);
   team_.run([&](TeamMember member) {
@@ -54,7 +54,7 @@ void ForwardPass::run(std::span<const PassPiece> pieces, std::span<const std::si
   });
 }
 
-void ForwardPass::place_rows(std::span<const PassPiece> pieces) {
+void CpuForwardPass::place_rows(std::span<const PassPiece> pieces) {
   rows_.clear();
   sequences_.clear();
   std::size_t positions = 0;
@@ -76,14 +76,14 @@ void ForwardPass::place_rows(std::span<const PassPiece> pieces) {
   }
 }
 
-void ForwardPass::look_up_embeddings(TeamMember member) {
+void CpuForwardPass::look_up_embeddings(TeamMember member) {
   const std::size_t embedding = settings_.config.embedding;
   const Range mine = split(rows_.size(), member);
   for (std::size_t row = mine.begin; row < mine.end; ++row)
     weights_.embedding.look_up(rows_[row].token, residual_ + row * embedding);
 }
 
-void ForwardPass::add_bias(TeamMember member, const std::vector<float>& bias, float* y) {
+void CpuForwardPass::add_bias(TeamMember member, const std::vector<float>& bias, float* y) {
   if (bias.empty()) return;
   member.barrier();
   const Range mine = split(rows_.size(), member);
@@ -93,7 +93,7 @@ void ForwardPass::add_bias(TeamMember member, const std::vector<float>& bias, fl
 
 // Each thread normalizes the rows whose embedding it looked up or whose bias it added, so that only
 // products and attention, which cross rows, need the others' work.
-void ForwardPass::attention_layer(TeamMember member, std::uint32_t index) {
+void CpuForwardPass::attention_layer(TeamMember member, std::uint32_t index) {
   const LlamaConfig& config = settings_.config;
   const KernelTable& kernels = *settings_.kernels;
   const LlamaLayerWeights& layer = weights_.layers[index];
@@ -123,7 +123,7 @@ void ForwardPass::attention_layer(TeamMember member, std::uint32_t index) {
   member.barrier();
 }
 
-void ForwardPass::feed_forward_layer(TeamMember member, std::uint32_t index) {
+void CpuForwardPass::feed_forward_layer(TeamMember member, std::uint32_t index) {
   const LlamaConfig& config = settings_.config;
   const KernelTable& kernels = *settings_.kernels;
   const LlamaLayerWeights& layer = weights_.layers[index];
@@ -144,8 +144,8 @@ void ForwardPass::feed_forward_layer(TeamMember member, std::uint32_t index) {
   member.barrier();
 }
 
-void ForwardPass::output_head(TeamMember member, std::span<const std::size_t> logit_rows,
-                              float* logits) {
+void CpuForwardPass::output_head(TeamMember member, std::span<const std::size_t> logit_rows,
+                                 float* logits) {
   const LlamaConfig& config = settings_.config;
   if (logit_rows.empty()) return;
   const Range mine = split(logit_rows.size(), member);

@@ -6,20 +6,20 @@
 #include <span>
 #include <vector>
 
-#include "core/block_key.h"
 #include "core/kv_layout.h"
 #include "inference/cpu/aligned_buffer.h"
 #include "inference/cpu/attention.h"
 #include "inference/cpu/elementwise.h"
 #include "inference/cpu/linear.h"
 #include "inference/cpu/team.h"
+#include "inference/model/backend.h"
 #include "inference/model/llama_config.h"
 #include "inference/model/llama_weights.h"
 
 namespace terrace::inference {
 
 // What the arithmetic of a model needs beside the weights.
-struct ForwardSettings {
+struct CpuPassSettings {
   LlamaConfig config;
   const KernelTable* kernels = nullptr;
   Compute compute = Compute::bf16;
@@ -28,20 +28,13 @@ struct ForwardSettings {
   SharedPrefixes shared_prefixes = SharedPrefixes::together;
 };
 
-// Consecutive tokens of one sequence in a pass.
-struct PassPiece {
-  std::span<const Token> tokens;
-  std::uint32_t first_position = 0;
-  std::span<std::byte* const> blocks;
-};
-
 // Owns the activations. Throws std::bad_alloc from the constructor, and from run() where the table
 // of angles has to grow; nothing else throws.
-class ForwardPass {
+class CpuForwardPass {
  public:
   // `weights` and `team` outlive it.
-  ForwardPass(const ForwardSettings& settings, const LlamaWeights& weights,
-              std::vector<double> rope_frequencies, Team& team);
+  CpuForwardPass(const CpuPassSettings& settings, const LlamaWeights& weights,
+                 std::vector<double> rope_frequencies, Team& team);
 
   // Computes the KV of the tokens of all pieces (at most max_rows together) and, for each row in
   // `logit_rows` (ascending, rows counted over the pieces), its logits into logits[i * vocabulary].
@@ -63,7 +56,7 @@ class ForwardPass {
   // first. Needs a barrier after.
   void add_bias(TeamMember member, const std::vector<float>& bias, float* y);
 
-  ForwardSettings settings_;
+  CpuPassSettings settings_;
   const LlamaWeights& weights_;
   Team& team_;
   RopeTable rope_;
