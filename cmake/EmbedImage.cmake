@@ -12,14 +12,15 @@ endif()
 string(REGEX REPLACE "::[^:]*$" "" space "${FUNCTION}")
 string(REGEX REPLACE "^.*::" "" function "${FUNCTION}")
 file(WRITE ${OUT} "// Generated from ${name}.
-#include \"storage/device/cuda/checksum_kernel.h\"
+#include \"core/cuda/kernel_image.h\"
 
 namespace ${space} {
 namespace {
-alignas(64) const unsigned char image[] = {
+alignas(64) const unsigned char ${function}_bytes[] = {
 ${bytes}
 };
 }  // namespace
-terrace::storage::KernelImage ${function}() { return {image, ${length}}; }
+terrace::cuda::KernelImage ${function}();
+terrace::cuda::KernelImage ${function}() { return {${function}_bytes, ${length}}; }
 }  // namespace ${space}
 ")

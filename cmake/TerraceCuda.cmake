@@ -17,7 +17,7 @@ if(TERRACE_CUDA AND TERRACE_NVCC_PROGRAM)
     set(probe ${CMAKE_BINARY_DIR}/nvcc_probe)
     file(WRITE ${probe}.cu "extern \"C\" __global__ void probe() {}\n")
     execute_process(
-      COMMAND ${TERRACE_NVCC_PROGRAM} -std=c++17 -fatbin ${TERRACE_CUDA_TARGETS} -o ${probe}.fatbin ${probe}.cu
+      COMMAND ${TERRACE_NVCC_PROGRAM} -std=c++20 -fatbin ${TERRACE_CUDA_TARGETS} -o ${probe}.fatbin ${probe}.cu
       RESULT_VARIABLE failure OUTPUT_VARIABLE output ERROR_VARIABLE output)
     if(failure EQUAL 0)
       set(TERRACE_NVCC_WORKS ON CACHE INTERNAL "nvcc compiles what Terrace wants")
@@ -40,7 +40,7 @@ endif()
 
 # terrace_cuda_image(OUT file.cu FUNCTION "namespace::name")
 # Sets OUT to a C++ source that defines FUNCTION() to return the compiled image of the kernels in
-# file.cu as a terrace::storage::KernelImage (storage/device/cuda/checksum_kernel.h).
+# file.cu as a terrace::cuda::KernelImage (core/cuda/kernel_image.h).
 function(terrace_cuda_image out source function)
   get_filename_component(name ${source} NAME_WE)
   get_filename_component(source_path ${source} ABSOLUTE)
@@ -50,7 +50,7 @@ function(terrace_cuda_image out source function)
     -P ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake)
   if(TERRACE_NVCC)
     add_custom_command(OUTPUT ${image}
-      COMMAND ${TERRACE_NVCC} -std=c++17 -fatbin ${TERRACE_CUDA_TARGETS} -I${CMAKE_SOURCE_DIR}
+      COMMAND ${TERRACE_NVCC} -std=c++20 -fatbin ${TERRACE_CUDA_TARGETS} -I${CMAKE_SOURCE_DIR}
         -MD -MF ${image}.d -o ${image} ${source_path}
       DEPENDS ${source_path}
       DEPFILE ${image}.d

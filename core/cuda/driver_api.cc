@@ -84,6 +84,13 @@ void look_up(DriverApi& api, Lookup& lookup) {
   lookup(api.module_unload, "cuModuleUnload");
   lookup(api.module_get_function, "cuModuleGetFunction");
   lookup(api.launch_kernel, "cuLaunchKernel");
+  lookup(api.memset_async, "cuMemsetD8Async");
+  lookup(api.stream_begin_capture, "cuStreamBeginCapture");
+  lookup(api.stream_end_capture, "cuStreamEndCapture");
+  lookup(api.graph_instantiate, "cuGraphInstantiateWithFlags");
+  lookup(api.graph_launch, "cuGraphLaunch");
+  lookup(api.graph_destroy, "cuGraphDestroy");
+  lookup(api.graph_exec_destroy, "cuGraphExecDestroy");
 }
 
 }  // namespace

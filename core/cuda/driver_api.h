@@ -27,6 +27,8 @@ using StreamHandle = struct StreamOfDriver*;
 using EventHandle = struct EventOfDriver*;
 using ModuleHandle = struct ModuleOfDriver*;
 using FunctionHandle = struct FunctionOfDriver*;
+using GraphHandle = struct GraphOfDriver*;
+using GraphExecHandle = struct GraphExecOfDriver*;
 
 struct Uuid {
   char bytes[16];
@@ -59,6 +61,8 @@ constexpr int location_type_device = 1;
 constexpr int handle_type_posix_fd = 1;
 constexpr int access_read_write = 3;
 constexpr int granularity_recommended = 1;
+constexpr int attribute_compute_capability_major = 75;
+constexpr int attribute_compute_capability_minor = 76;
 constexpr int attribute_virtual_memory_management = 102;
 constexpr int attribute_posix_fd_handles = 103;
 constexpr unsigned context_blocking_sync = 4;
@@ -66,6 +70,7 @@ constexpr unsigned stream_non_blocking = 1;
 constexpr unsigned event_blocking_sync = 1;
 constexpr unsigned event_disable_timing = 2;
 constexpr unsigned host_register_portable = 1;
+constexpr int capture_thread_local = 1;
 
 // Each member is the driver's function of the name in the comment. All return a ResultCode and may
 // be called from any thread; most need a context that is current on it (Device::make_current).
@@ -116,6 +121,8 @@ struct DriverApi {
                                             StreamHandle stream);
   ResultCode (*memcpy_device_to_device_async)(DeviceAddress to, DeviceAddress from,
                                               std::size_t bytes, StreamHandle stream);
+  ResultCode (*memset_async)(DeviceAddress to, unsigned char value, std::size_t bytes,
+                             StreamHandle stream);                     // cuMemsetD8Async
   ResultCode (*stream_create)(StreamHandle* stream, unsigned flags);   // cuStreamCreate
   ResultCode (*stream_destroy)(StreamHandle stream);                   // cuStreamDestroy
   ResultCode (*stream_synchronize)(StreamHandle stream);               // cuStreamSynchronize
@@ -132,6 +139,14 @@ struct DriverApi {
                               unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                               unsigned shared_bytes, StreamHandle stream, void** parameters,
                               void** extra);
+  // What is put on the stream until the end becomes a graph instead of happening.
+  ResultCode (*stream_begin_capture)(StreamHandle stream, int mode);
+  ResultCode (*stream_end_capture)(StreamHandle stream, GraphHandle* graph);
+  ResultCode (*graph_instantiate)(GraphExecHandle* executable, GraphHandle graph,
+                                  unsigned long long flags);  // cuGraphInstantiateWithFlags
+  ResultCode (*graph_launch)(GraphExecHandle executable, StreamHandle stream);  // cuGraphLaunch
+  ResultCode (*graph_destroy)(GraphHandle graph);                               // cuGraphDestroy
+  ResultCode (*graph_exec_destroy)(GraphExecHandle executable);  // cuGraphExecDestroy
 };
 
 // The driver of this machine, initialized. unavailable, with a reason for people, where there is

@@ -1,7 +1,7 @@
 // What the reading kernel and those who launch it must agree on.
 #pragma once
 
-#include "storage/device/cuda/checksum_kernel.h"
+#include "core/cuda/kernel_image.h"
 
 namespace terrace::gpu {
 
@@ -11,6 +11,6 @@ namespace terrace::gpu {
 constexpr const char* read_kernel_name = "terrace_read_blocks";
 constexpr unsigned read_threads_per_block = 256;
 
-storage::KernelImage read_blocks_image();
+cuda::KernelImage read_blocks_image();
 
 }  // namespace terrace::gpu

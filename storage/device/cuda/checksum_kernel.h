@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/cuda/kernel_image.h"
+
 namespace terrace::storage {
 
 // void terrace_hash_pieces(const uint8_t* payload, uint64_t bytes, uint64_t* digests): the XXH3-64
@@ -12,12 +14,8 @@ constexpr const char* hash_kernel_name = "terrace_hash_pieces";
 constexpr std::uint64_t hash_piece_bytes = 16 * 1024;
 constexpr unsigned hash_threads_per_group = 128;
 
-// The compiled kernel for several generations of devices, to be loaded by the driver. Empty where
-// the CUDA toolkit was not there at build time: then the CPU computes checksums.
-struct KernelImage {
-  const void* data = nullptr;
-  std::size_t bytes = 0;
-};
+// Where it is empty the CPU computes checksums.
+using cuda::KernelImage;
 KernelImage checksum_kernel_image();
 
 }  // namespace terrace::storage

@@ -3,26 +3,11 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
-#include <type_traits>
-
 #include "core/cuda/driver_api.h"
+#include "tests/storage/cuda/same_call.h"
 
 namespace terrace::cuda {
 namespace {
-
-// What the two must share for a call through one to be a call of the other: enums are ints there.
-template <typename A, typename B>
-constexpr bool same_shape_v =
-    sizeof(A) == sizeof(B) && std::is_pointer_v<A> ==
-                                  std::is_pointer_v<B>&& std::is_floating_point_v<A> ==
-                                  std::is_floating_point_v<B>;
-
-template <typename Ours, typename Theirs>
-struct SameCall : std::false_type {};
-template <typename R1, typename... P1, typename R2, typename... P2>
-requires(sizeof...(P1) == sizeof...(P2)) struct SameCall<R1 (*)(P1...), R2 (*)(P2...)>
-    : std::bool_constant<same_shape_v<R1, R2> && (same_shape_v<P1, P2> && ...)> {
-};
 
 #define TERRACE_SAME_CALL(member, function) \
   static_assert(SameCall<decltype(DriverApi::member), decltype(&::function)>::value)
@@ -71,6 +56,13 @@ TERRACE_SAME_CALL(module_load_data, cuModuleLoadData);
 TERRACE_SAME_CALL(module_unload, cuModuleUnload);
 TERRACE_SAME_CALL(module_get_function, cuModuleGetFunction);
 TERRACE_SAME_CALL(launch_kernel, cuLaunchKernel);
+TERRACE_SAME_CALL(memset_async, cuMemsetD8Async);
+TERRACE_SAME_CALL(stream_begin_capture, cuStreamBeginCapture);
+TERRACE_SAME_CALL(stream_end_capture, cuStreamEndCapture);
+TERRACE_SAME_CALL(graph_instantiate, cuGraphInstantiateWithFlags);
+TERRACE_SAME_CALL(graph_launch, cuGraphLaunch);
+TERRACE_SAME_CALL(graph_destroy, cuGraphDestroy);
+TERRACE_SAME_CALL(graph_exec_destroy, cuGraphExecDestroy);
 
 static_assert(sizeof(Uuid) == sizeof(CUuuid));
 static_assert(sizeof(MemoryLocation) == sizeof(CUmemLocation));
@@ -90,6 +82,8 @@ static_assert(location_type_device == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(handle_type_posix_fd == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 static_assert(access_read_write == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(granularity_recommended == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+static_assert(attribute_compute_capability_major == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR &&
+              attribute_compute_capability_minor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(attribute_virtual_memory_management ==
               CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 static_assert(attribute_posix_fd_handles ==
@@ -98,6 +92,7 @@ static_assert(context_blocking_sync == CU_CTX_SCHED_BLOCKING_SYNC);
 static_assert(stream_non_blocking == CU_STREAM_NON_BLOCKING);
 static_assert(event_blocking_sync == CU_EVENT_BLOCKING_SYNC);
 static_assert(event_disable_timing == CU_EVENT_DISABLE_TIMING);
+static_assert(capture_thread_local == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 static_assert(host_register_portable == CU_MEMHOSTREGISTER_PORTABLE);
 
 TEST(DriverHeader, AgreesWithTheToolkit) { SUCCEED(); }

@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "storage/device/cuda/checksum_kernel.h"
 #include "tests/storage/cuda/cpu_warp.h"
@@ -27,17 +29,28 @@ struct StreamOfDriver {
     EventHandle event = nullptr;
   };
   std::deque<Step> steps;
+  GraphHandle captured = nullptr;  // while it is captured
+};
+struct GraphOfDriver {
+  std::deque<StreamOfDriver::Step> steps;
+};
+struct GraphExecOfDriver {
+  std::deque<StreamOfDriver::Step> steps;
 };
 struct EventOfDriver {
   StreamHandle stream = nullptr;  // while it is on its way
 };
 struct ModuleOfDriver {};
-struct FunctionOfDriver {};
+struct FunctionOfDriver {
+  std::size_t argument_bytes = 0;
+  std::function<void(const fake::Launch&, const void*)> run;
+};
 
 namespace fake {
 namespace {
 
-constexpr ResultCode not_supported = 801, invalid_context = 201, broken = 719;
+constexpr ResultCode not_supported = 801, invalid_context = 201, broken = 719,
+                     not_while_capturing = 900;
 constexpr std::size_t granule_bytes = std::size_t{2} << 20;
 constexpr const char* device_name = "stand-in";
 
@@ -58,13 +71,15 @@ struct World {
   std::int64_t fail_in = -1, break_in = -1;
   ResultCode fail_code = success;
   bool has_failed = false, is_broken = false;
-  std::size_t objects = 0, launches = 0, allocated = 0;
+  std::size_t objects = 0, launches = 0, graph_launches = 0, allocated = 0;
+  std::size_t captures = 0;  // under way
   std::map<DeviceAddress, Range> ranges;
   std::map<AllocationHandle, Allocation> allocations;
   AllocationHandle next_allocation = 1;
   std::map<void*, std::size_t> registered;
   ContextOfDriver context;
   FunctionOfDriver hash_kernel, other_kernel;
+  std::map<std::string, FunctionOfDriver> kernels;
 };
 
 World& world() {
@@ -112,6 +127,35 @@ DeviceAddress reserve(std::size_t bytes) {
   return at == MAP_FAILED ? 0 : reinterpret_cast<DeviceAddress>(at);
 }
 
+// While it lives, the CPU reaches memory under the device's addresses, as a kernel does.
+class KernelRun {
+ public:
+  KernelRun() { protect(PROT_READ | PROT_WRITE); }
+  ~KernelRun() { protect(PROT_NONE); }
+  KernelRun(const KernelRun&) = delete;
+  KernelRun& operator=(const KernelRun&) = delete;
+
+ private:
+  static void protect(int access) {
+    for (const auto& [address, range] : world().ranges)
+      if (range.memory && range.accessible)
+        ::mprotect(reinterpret_cast<void*>(address), range.bytes, access);
+  }
+};
+
+// Memory of a file under a device address, which the CPU cannot reach, and where it can.
+std::byte* map_under(DeviceAddress address, std::size_t bytes, int fd, std::size_t offset) {
+  const auto at = static_cast<off_t>(offset);
+  void* const there =
+      ::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, at);
+  void* const here = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
+  return there == MAP_FAILED || here == MAP_FAILED ? nullptr : static_cast<std::byte*>(here);
+}
+
+void put(StreamHandle stream, StreamOfDriver::Step step) {
+  (stream->captured ? stream->captured->steps : stream->steps).push_back(std::move(step));
+}
+
 ResultCode carry_out(StreamHandle stream, EventHandle until) {
   while (!stream->steps.empty()) {
     const StreamOfDriver::Step step = std::move(stream->steps.front());
@@ -127,7 +171,7 @@ ResultCode carry_out(StreamHandle stream, EventHandle until) {
 ResultCode put_copy(StreamHandle stream, std::function<ResultCode()> copy) {
   World& w = world();
   const bool breaks = w.break_in >= 0 && w.break_in-- == 0;
-  stream->steps.push_back({[copy = std::move(copy), breaks] { return breaks ? broken : copy(); }});
+  put(stream, {[copy = std::move(copy), breaks] { return breaks ? broken : copy(); }});
   return success;
 }
 
@@ -189,6 +233,11 @@ DriverApi make_api() {
   };
   api.device_get_attribute = [](int* value, int attribute, DeviceNumber) -> ResultCode {
     TERRACE_FAKE_ENTER(false);
+    if (attribute == attribute_compute_capability_major ||
+        attribute == attribute_compute_capability_minor) {
+      *value = attribute == attribute_compute_capability_major ? 9 : 0;
+      return success;
+    }
     const bool asked =
         attribute == attribute_virtual_memory_management || attribute == attribute_posix_fd_handles;
     *value = asked && world().options.can_share_memory;
@@ -282,10 +331,8 @@ DriverApi make_api() {
     if (::fstat(allocation->second.fd, &info) != 0 ||
         offset + bytes > static_cast<std::size_t>(info.st_size))
       return invalid_value;
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, allocation->second.fd,
-                          static_cast<off_t>(offset));
-    if (memory == MAP_FAILED) return out_of_memory;
-    range->second.memory = static_cast<std::byte*>(memory);
+    range->second.memory = map_under(address, bytes, allocation->second.fd, offset);
+    if (!range->second.memory) return out_of_memory;
     ++w.objects;
     return success;
   };
@@ -295,6 +342,8 @@ DriverApi make_api() {
     if (found == world().ranges.end() || found->second.bytes != bytes || !found->second.memory)
       return invalid_value;
     ::munmap(found->second.memory, bytes);
+    ::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     found->second.memory = nullptr;
     return leave();
   };
@@ -351,12 +400,18 @@ DriverApi make_api() {
   };
   api.mem_alloc = [](DeviceAddress* address, std::size_t bytes) -> ResultCode {
     TERRACE_FAKE_ENTER();
+    World& w = world();
+    if (w.captures > 0) return not_while_capturing;
+    if (bytes > w.options.memory_bytes - w.allocated) return out_of_memory;
     *address = reserve(bytes);
-    void* memory =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!*address || memory == MAP_FAILED) return out_of_memory;
-    world().ranges[*address] = {bytes, static_cast<std::byte*>(memory), true};
-    ++world().objects;
+    const int fd = ::memfd_create("fake-cuda", MFD_CLOEXEC);
+    const bool sized = fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0;
+    std::byte* const memory = *address && sized ? map_under(*address, bytes, fd, 0) : nullptr;
+    if (fd >= 0) ::close(fd);
+    if (!memory) return out_of_memory;
+    w.ranges[*address] = {bytes, memory, true};
+    w.allocated += bytes;
+    ++w.objects;
     return success;
   };
   api.mem_free = [](DeviceAddress address) -> ResultCode {
@@ -365,8 +420,19 @@ DriverApi make_api() {
     if (found == world().ranges.end()) return invalid_value;
     ::munmap(found->second.memory, found->second.bytes);
     ::munmap(reinterpret_cast<void*>(address), found->second.bytes);
+    world().allocated -= found->second.bytes;
     world().ranges.erase(found);
     return leave();
+  };
+  api.memset_async = [](DeviceAddress to, unsigned char value, std::size_t bytes,
+                        StreamHandle stream) -> ResultCode {
+    TERRACE_FAKE_ENTER();
+    if (!resolve(to, bytes)) return invalid_value;
+    put(stream, {[=] {
+          std::memset(resolve(to, bytes), value, bytes);
+          return success;
+        }});
+    return success;
   };
   api.memcpy_host_to_device_async = [](DeviceAddress to, const void* from, std::size_t bytes,
                                        StreamHandle stream) -> ResultCode {
@@ -408,6 +474,7 @@ DriverApi make_api() {
   };
   api.stream_synchronize = [](StreamHandle stream) -> ResultCode {
     const Lock lock(world().mutex);
+    if (stream->captured) return not_while_capturing;
     const ResultCode told = enter();
     const ResultCode done = carry_out(stream, nullptr);
     return told != success ? told : done;
@@ -420,7 +487,7 @@ DriverApi make_api() {
   };
   api.event_record = [](EventHandle event, StreamHandle stream) -> ResultCode {
     TERRACE_FAKE_ENTER();
-    stream->steps.push_back({{}, event});
+    put(stream, {{}, event});
     event->stream = stream;
     return success;
   };
@@ -454,15 +521,27 @@ DriverApi make_api() {
   api.module_get_function = [](FunctionHandle* function, ModuleHandle,
                                const char* name) -> ResultCode {
     TERRACE_FAKE_ENTER();
+    const auto added = world().kernels.find(name);
     *function = std::string(name) == storage::hash_kernel_name ? &world().hash_kernel
+                : added != world().kernels.end()               ? &added->second
                                                                : &world().other_kernel;
     return success;
   };
-  api.launch_kernel = [](FunctionHandle function, unsigned grid_x, unsigned, unsigned,
+  api.launch_kernel = [](FunctionHandle function, unsigned grid_x, unsigned grid_y, unsigned,
                          unsigned block_x, unsigned, unsigned, unsigned, StreamHandle stream,
                          void** parameters, void**) -> ResultCode {
     TERRACE_FAKE_ENTER();
     if (function == &world().other_kernel) return success;
+    if (grid_x == 0 || grid_y == 0 || block_x == 0) return invalid_value;
+    if (function->run) {
+      const auto* const bytes = static_cast<const std::byte*>(parameters[0]);
+      std::vector<std::byte> arguments(bytes, bytes + function->argument_bytes);
+      ++world().launches;
+      return put_work(stream, [function, arguments = std::move(arguments),
+                               launch = Launch{grid_x, grid_y, block_x}] {
+        function->run(launch, arguments.data());
+      });
+    }
     const auto payload = *static_cast<DeviceAddress*>(parameters[0]);
     const auto bytes = *static_cast<std::uint64_t*>(parameters[1]);
     const auto digests = *static_cast<DeviceAddress*>(parameters[2]);
@@ -472,12 +551,50 @@ DriverApi make_api() {
     ++world().launches;
     const std::uint64_t warps =
         static_cast<std::uint64_t>(grid_x) * block_x / storage::warp_hash::warp_threads;
-    stream->steps.push_back({[=] {
-      hash_pieces(resolve(payload, bytes), bytes,
-                  reinterpret_cast<std::uint64_t*>(resolve(digests, pieces * 8)), warps);
-      return success;
-    }});
+    put(stream, {[=] {
+          hash_pieces(resolve(payload, bytes), bytes,
+                      reinterpret_cast<std::uint64_t*>(resolve(digests, pieces * 8)), warps);
+          return success;
+        }});
     return success;
+  };
+  api.stream_begin_capture = [](StreamHandle stream, int) -> ResultCode {
+    TERRACE_FAKE_ENTER();
+    if (stream->captured) return not_while_capturing;
+    stream->captured = new GraphOfDriver;
+    ++world().objects;
+    ++world().captures;
+    return success;
+  };
+  api.stream_end_capture = [](StreamHandle stream, GraphHandle* graph) -> ResultCode {
+    const Lock lock(world().mutex);
+    if (!stream->captured) return invalid_value;
+    *graph = std::exchange(stream->captured, nullptr);
+    --world().captures;
+    return success;
+  };
+  api.graph_instantiate = [](GraphExecHandle* executable, GraphHandle graph,
+                             unsigned long long) -> ResultCode {
+    TERRACE_FAKE_ENTER();
+    *executable = new GraphExecOfDriver{graph->steps};
+    ++world().objects;
+    return success;
+  };
+  api.graph_launch = [](GraphExecHandle executable, StreamHandle stream) -> ResultCode {
+    TERRACE_FAKE_ENTER();
+    ++world().graph_launches;
+    for (const StreamOfDriver::Step& step : executable->steps) put(stream, step);
+    return success;
+  };
+  api.graph_destroy = [](GraphHandle graph) -> ResultCode {
+    const Lock lock(world().mutex);
+    delete graph;
+    return leave();
+  };
+  api.graph_exec_destroy = [](GraphExecHandle executable) -> ResultCode {
+    const Lock lock(world().mutex);
+    delete executable;
+    return leave();
   };
   return api;
 }
@@ -490,7 +607,7 @@ void reset(const Options& options) {
   w.options = options;
   w.fail_in = w.break_in = -1;
   w.has_failed = w.is_broken = false;
-  w.launches = 0;
+  w.launches = w.graph_launches = 0;
 }
 
 DriverApi api() { return make_api(); }
@@ -527,6 +644,32 @@ std::size_t registered_bytes() {
 std::size_t kernel_launches() {
   const Lock lock(world().mutex);
   return world().launches;
+}
+
+void add_kernel(const std::string& name, std::size_t argument_bytes,
+                std::function<void(const Launch&, const void*)> run) {
+  const Lock lock(world().mutex);
+  world().kernels[name] = {argument_bytes, std::move(run)};
+}
+
+ResultCode put_work(StreamHandle stream, std::function<void()> work) {
+  const Lock lock(world().mutex);
+  put(stream, {[work = std::move(work)] {
+        const KernelRun run;
+        work();
+        return success;
+      }});
+  return success;
+}
+
+std::size_t graph_launches() {
+  const Lock lock(world().mutex);
+  return world().graph_launches;
+}
+
+std::size_t allocated_bytes() {
+  const Lock lock(world().mutex);
+  return world().allocated;
 }
 
 std::byte* behind(DeviceAddress address) {
@@ -597,6 +740,13 @@ extern "C" int cuGetProcAddress_v2(const char* symbol, void** function, int, uns
       TERRACE_FAKE_ENTRY("cuModuleUnload", module_unload),
       TERRACE_FAKE_ENTRY("cuModuleGetFunction", module_get_function),
       TERRACE_FAKE_ENTRY("cuLaunchKernel", launch_kernel),
+      TERRACE_FAKE_ENTRY("cuMemsetD8Async", memset_async),
+      TERRACE_FAKE_ENTRY("cuStreamBeginCapture", stream_begin_capture),
+      TERRACE_FAKE_ENTRY("cuStreamEndCapture", stream_end_capture),
+      TERRACE_FAKE_ENTRY("cuGraphInstantiateWithFlags", graph_instantiate),
+      TERRACE_FAKE_ENTRY("cuGraphLaunch", graph_launch),
+      TERRACE_FAKE_ENTRY("cuGraphDestroy", graph_destroy),
+      TERRACE_FAKE_ENTRY("cuGraphExecDestroy", graph_exec_destroy),
 #undef TERRACE_FAKE_ENTRY
   };
   const auto found = functions.find(symbol);
