@@ -54,7 +54,7 @@ bool write_piece(const storage::BlockPayload& payload,
       std::min({std::uint64_t{of.getBytes()}, std::uint64_t{max_piece_bytes}, size - offset});
   write_block(payload.block, to.initBlock());
   to.setChecksum(payload.checksum);
-  to.setCreatedUnixMs(payload.created_unix_ms);
+  to.setCreatedUnixMs(payload.block.created_unix_ms);
   to.setData(protocol::pack(
       std::span<const std::byte>(payload.bytes.get() + offset, static_cast<std::size_t>(bytes))));
   return offset + bytes == size;

@@ -106,6 +106,10 @@ kj::Promise<void> OperatorServer::warm(WarmContext call) {
   require_within("limits.max_tokens_per_call", context_.config.limits.max_tokens_per_call,
                  tokens->size(), "tokens");
   const storage::SpaceId space = require_space(digest);
+  const auto into = static_cast<Tier>(params.getTier());
+  KJ_REQUIRE(into == Tier::device || into == Tier::host, "blocks are warmed in device or host");
+  if (into == Tier::host && context_.cache.host_arena_bytes() == 0)
+    return refusal({StatusCode::failed_precondition, "there is no host tier"});
   if (warms_ >= max_warms_at_once)
     return refusal({StatusCode::resource_exhausted, "too many prefixes are being warmed already"});
   if (!warming_session_) warming_session_ = context_.cache.open_session();
@@ -118,14 +122,14 @@ kj::Promise<void> OperatorServer::warm(WarmContext call) {
   if (!tokens->empty())
     asked = ask_redis(question, context_.cache.match(space, *keys, *tokens).matched_blocks);
   return asked
-      .then([this, call, question](bool) mutable {
-        return load_warm(call, question->space, question->keys);
+      .then([this, call, question, into](bool) mutable {
+        return load_warm(call, question->space, question->keys, into);
       })
       .attach(kj::defer([this] { --warms_; }));
 }
 
 kj::Promise<void> OperatorServer::load_warm(WarmContext call, storage::SpaceId space,
-                                            std::span<const BlockKey> keys) {
+                                            std::span<const BlockKey> keys, Tier into) {
   auto outcome = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
   auto fulfiller =
       std::make_shared<kj::Own<kj::PromiseFulfiller<std::vector<storage::AcquiredBlock>>>>(
@@ -133,6 +137,7 @@ kj::Promise<void> OperatorServer::load_warm(WarmContext call, storage::SpaceId s
   const storage::LeaseId lease = next_lease_++;
   storage::AcquireOptions options;
   options.remote_deadline_ns = deadline_in_ns(warm_load_wait);
+  options.into = into;
   context_.cache.acquire(*warming_session_, lease, space, keys, options,
                          [fulfiller](std::vector<storage::AcquiredBlock> blocks) {
                            (*fulfiller)->fulfill(std::move(blocks));

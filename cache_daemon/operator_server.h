@@ -38,7 +38,7 @@ class OperatorServer final : public ViewerServer, public protocol::Operator::Ser
   void require_block(const BlockKey& key) const;
 
   kj::Promise<void> load_warm(WarmContext call, storage::SpaceId space,
-                              std::span<const BlockKey> keys);
+                              std::span<const BlockKey> keys, Tier into);
 
   // That warm() holds what it loads with, for as long as that takes.
   std::optional<storage::SessionId> warming_session_;

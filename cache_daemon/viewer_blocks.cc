@@ -88,7 +88,9 @@ kj::Promise<void> ViewerServer::inspect(InspectContext call) {
       {"tokens", block.tokens},
       {"bytes", block.bytes},
       {"children", details->children},
-      {"recency", block.recency}};
+      {"recency", block.recency},
+      {"uses", block.uses},
+      {"created_unix_ms", block.created_unix_ms}};
   ordered_json copies = ordered_json::object();
   if (details->device) copies["device"] = slot_json(*details->device);
   if (details->host) copies["host"] = slot_json(*details->host);

@@ -99,6 +99,8 @@ void write_block(const storage::BlockInfo& from, protocol::BlockInfo::Builder to
   to.setHolders(from.holders);
   to.setRecency(from.recency);
   to.setBytes(from.bytes);
+  to.setUses(static_cast<std::uint8_t>(std::min<std::uint32_t>(from.uses, UINT8_MAX)));
+  to.setCreatedUnixMs(from.created_unix_ms);
 }
 
 void write_pin(const storage::PinInfo& from, protocol::PinInfo::Builder to) {

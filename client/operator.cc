@@ -3,6 +3,7 @@
 #include <kj/async-io.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "client/call.h"
 #include "client/limits.h"
@@ -40,6 +41,8 @@ Result<BlockListing> read_listed_block(protocol::BlockInfo::Reader from) {
   block.holders = from.getHolders();
   block.recency = from.getRecency();
   block.bytes = from.getBytes();
+  block.uses = from.getUses();
+  block.created_unix_ms = from.getCreatedUnixMs();
   return block;
 }
 
@@ -58,6 +61,12 @@ Result<PinListing> read_pin(protocol::PinInfo::Reader from) {
   pin.whole = from.getWhole();
   return pin;
 }
+
+constexpr auto read_import = [](auto&& from) -> Result<ImportAnswer> {
+  if (from.getOutcome() >= import_outcomes || from.getMaxPieceBytes() == 0) return not_understood();
+  return ImportAnswer{static_cast<ImportOutcome>(from.getOutcome()),
+                      std::string(from.getReason().cStr())};
+};
 
 // Callers give their limits in whole seconds, a moment before they are looked at here.
 std::string late_text(std::chrono::nanoseconds limit) {
@@ -82,6 +91,13 @@ class OperatorClient::Impl {
     operator_ = login.getOperator();
     return {};
   }
+
+  // A block whose last piece is on its way, or of which all is known already.
+  struct StartedImport {
+    std::optional<capnp::RemotePromise<protocol::Operator::ImportBlockResults>> pending;
+    std::optional<ImportAnswer> answer;
+  };
+  std::deque<StartedImport> imports;
 
   protocol::Viewer::Client& viewer() { return viewer_; }
   protocol::Operator::Client& capability() { return operator_; }
@@ -244,8 +260,10 @@ Result<std::string> OperatorClient::explain_json(const BlockKey& space,
 
 Result<std::vector<Tier>> OperatorClient::warm(const BlockKey& space,
                                                std::span<const BlockKey> keys,
-                                               std::span<const Token> tokens, Deadline deadline) {
+                                               std::span<const Token> tokens, Tier into,
+                                               Deadline deadline) {
   auto request = impl_->capability().warmRequest();
+  request.setTier(static_cast<std::uint8_t>(into));
   request.setSpace(protocol::pack(space));
   request.setKeys(protocol::pack(keys));
   request.setTokens(protocol::pack(tokens));
@@ -304,31 +322,46 @@ Status OperatorClient::import_space(const SpaceDescriptor& space, Deadline deadl
   return {};
 }
 
-Result<ImportAnswer> OperatorClient::import_block(const RecordHeader& header,
-                                                  std::span<const std::byte> payload,
-                                                  Deadline deadline) {
+Status OperatorClient::start_import(const RecordHeader& header, std::span<const std::byte> payload,
+                                    Deadline deadline) {
+  auto& imports = impl_->imports;
+  if (imports.size() >= max_imports_at_once)
+    return Status(StatusCode::resource_exhausted, "too many imports are under way");
   std::array<std::byte, record_header_bytes> encoded;
-  if (Status status = encode_record_header(header, encoded); !status.ok()) return error(status);
+  if (Status status = encode_record_header(header, encoded); !status.ok()) return status;
   std::size_t offset = 0, piece_bytes = 0;  // first only: is it wanted?
   for (;;) {
     auto request = impl_->capability().importBlockRequest();
     request.setHeader(protocol::pack(std::span<const std::byte>(encoded)));
     request.setOffset(offset);
     request.setData(protocol::pack(payload.subspan(offset, piece_bytes)));
-    std::size_t max_piece_bytes = 0;
-    auto answer = impl_->wait<ImportAnswer>(
-        request.send(), deadline, [&](auto&& got) -> Result<ImportAnswer> {
-          if (got.getOutcome() >= import_outcomes || got.getMaxPieceBytes() == 0)
-            return not_understood();
-          max_piece_bytes = got.getMaxPieceBytes();
-          return ImportAnswer{static_cast<ImportOutcome>(got.getOutcome()),
-                              std::string(got.getReason().cStr())};
-        });
-    if (!answer || answer->outcome != ImportOutcome::wanted) return answer;
     offset += piece_bytes;
-    if (offset == payload.size()) return not_understood();  // it has all of it
+    if (piece_bytes > 0 && offset == payload.size()) {
+      imports.push_back({request.send(), {}});
+      return {};
+    }
+    std::size_t max_piece_bytes = 0;
+    const auto answer = impl_->wait<ImportAnswer>(request.send(), deadline,
+                                                  [&](auto&& got) -> Result<ImportAnswer> {
+                                                    max_piece_bytes = got.getMaxPieceBytes();
+                                                    return read_import(got);
+                                                  });
+    if (!answer) return answer.error();
+    if (answer->outcome != ImportOutcome::wanted) {
+      imports.push_back({{}, *answer});
+      return {};
+    }
     piece_bytes = std::min(max_piece_bytes, payload.size() - offset);
   }
+}
+
+Result<ImportAnswer> OperatorClient::finish_import(Deadline deadline) {
+  Impl::StartedImport first = std::move(impl_->imports.front());
+  impl_->imports.pop_front();
+  if (first.answer) return *first.answer;
+  auto answer = impl_->wait<ImportAnswer>(kj::mv(*first.pending), deadline, read_import);
+  if (answer && answer->outcome == ImportOutcome::wanted) return not_understood();  // it has all
+  return answer;
 }
 
 Result<VerifyPage> OperatorClient::verify_blocks(const std::optional<BlockKey>& from,

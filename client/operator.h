@@ -30,6 +30,8 @@ struct BlockListing {
   std::uint32_t holders = 0;             // leases
   std::uint64_t recency = 0;             // larger is more recent
   std::uint64_t bytes = 0;               // of the payload
+  std::uint32_t uses = 0;                // requests, the one that computed it among them, up to 255
+  std::int64_t created_unix_ms = 0;      // to within core/block_age.h
 };
 
 struct ListingPage {
@@ -44,6 +46,9 @@ struct BlockBytes {
   std::int64_t created_unix_ms = 0;  // 0: not known
   std::vector<std::byte> payload;
 };
+
+// Blocks that are given to the daemon before it says what became of the first of them.
+constexpr std::size_t max_imports_at_once = 8;
 
 // What the daemon made of a block from elsewhere.
 struct ImportAnswer {
@@ -102,10 +107,11 @@ class OperatorClient {
   // One JSON object: what a match of these tokens finds in a space, block for block, and why not.
   Result<std::string> explain_json(const BlockKey& space, std::span<const Token> tokens,
                                    Deadline deadline);
-  // Brings the leading run of a prefix's keys into the device tier: where each block of it was.
-  // `tokens`: those of all keys, or none; with them Redis is asked for what is not known here.
+  // Brings the leading run of a prefix's keys into a tier, device or host: where each block of it
+  // was. What is in the device tier counts for the host, too. `tokens`: those of all keys, or none;
+  // with them Redis is asked for what is not known here.
   Result<std::vector<Tier>> warm(const BlockKey& space, std::span<const BlockKey> keys,
-                                 std::span<const Token> tokens, Deadline deadline);
+                                 std::span<const Token> tokens, Tier into, Deadline deadline);
 
   // A block's payload, verified by the daemon and again here: corruption if it is not what its
   // checksum says. not_found if no tier of the daemon's host has the block.
@@ -114,9 +120,14 @@ class OperatorClient {
   // Makes a space known to the daemon, so that blocks of it can be imported.
   Status import_space(const SpaceDescriptor& space, Deadline deadline);
   // Gives the daemon a block, unless it has it: then no payload is sent. `header` is a record's, of
-  // this payload as it is. Of another daemon's limits as of pin().
-  Result<ImportAnswer> import_block(const RecordHeader& header, std::span<const std::byte> payload,
-                                    Deadline deadline);
+  // this payload as it is; the block before it must be there or have been given. Does not wait
+  // until the block is durable: several that are under way become so together. What they became is
+  // told by finish_import(), one after the other in the order in which they were given; at most
+  // max_imports_at_once may be under way.
+  Status start_import(const RecordHeader& header, std::span<const std::byte> payload,
+                      Deadline deadline);
+  // Of the first that was not finished yet; there must be one. Errors of its own calls as of pin().
+  Result<ImportAnswer> finish_import(Deadline deadline);
 
   // Has the daemon read every copy of at most `blocks` blocks, about `bytes` in all, from the key
   // `from` on (absent: the first), and drop those that do not verify if `remove`.

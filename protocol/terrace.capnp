@@ -204,6 +204,8 @@ struct BlockInfo {
   holders @6 :UInt32;  # leases
   recency @7 :UInt64;
   bytes @8 :UInt64;  # of the payload
+  uses @9 :UInt8;  # requests that used it, the one that computed it among them; 255: so many or more
+  createdUnixMs @10 :Int64;  # when it was sealed, to within core/block_age.h
 }
 
 const anyTier :UInt8 = 255;
@@ -260,10 +262,11 @@ interface Operator extends(Viewer) {
   # This block and all that follow it leave every tier. Answers, with how many they were, when that is
   # durable. Refused for what a pin holds.
 
-  warm @4 (space :Data, keys :Data, tokens :Data) -> (tiers :Data);
-  # Brings the leading run of a prefix's keys into the device tier, as an acquire would: a use.
-  # Answers when it is there, with the tier that each was in before. tokens are those of all keys, or
-  # none: with them Redis is asked for what is not known here.
+  warm @4 (space :Data, keys :Data, tokens :Data, tier :UInt8) -> (tiers :Data);
+  # Brings the leading run of a prefix's keys into the tier (device or host), as an acquire would: a
+  # use. What the device tier has it need not bring to the host. Answers when it is there, with the
+  # highest tier that each was in before. tokens are those of all keys, or none: with them Redis is
+  # asked for what is not known here.
 
   kick @5 (sessionId :UInt64);
   # Cuts a session's connection. What it holds stays quarantined until its process has ended.

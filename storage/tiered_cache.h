@@ -133,6 +133,10 @@ struct AcquireOptions {
   // Until when loads from Redis are waited for, on the clock's monotonic time: the run ends before
   // the first that has not come by then. 0: a second.
   std::int64_t remote_deadline_ns = 0;
+  // The tier that what is lower comes to. host: for warming; what the device tier has stays there
+  // alone, the slots of the answer lie in either arena, and nothing is checked against its
+  // checksum that was loaded before. The answer is empty where there is no such tier.
+  Tier into = Tier::device;
   // Filled, if there is one, until the answer comes.
   std::shared_ptr<AcquireTimes> times = nullptr;
 };
@@ -142,9 +146,9 @@ struct AcquiredBlock {
   Tier from = Tier::device;  // where it was when it was asked for
 };
 
-// The leading run of the keys that is now in the device tier and held by the lease: maybe shorter
-// than asked for. Called exactly once, on the deciding thread, maybe before acquire() returns; not
-// at all after the lease was released or its session has ended.
+// The leading run of the keys that is now in the tier that it was wanted in, or a higher one, and
+// held by the lease: maybe shorter than asked for. Called exactly once, on the deciding thread,
+// maybe before acquire() returns; not at all after the lease was released or its session has ended.
 using AcquireCallback = std::function<void(std::vector<AcquiredBlock>)>;
 
 struct SealRequest {
@@ -212,6 +216,7 @@ struct TenantStats {
 
 struct CacheStats {
   std::array<TierStats, tier_count> tiers{};
+  // A put or a get under way counts as a lease, and as no session.
   std::uint64_t sessions = 0, leases = 0, reserved_slots = 0, pending_blocks = 0, spaces = 0;
   // Slots that nobody may use now: reserved by abandoned sessions, or did not verify and somebody
   // could still touch them.
@@ -248,6 +253,10 @@ struct BlockInfo {
   std::uint32_t holders = 0;  // leases
   std::uint64_t recency = 0;  // of its last use: about milliseconds since 1970
   std::uint64_t bytes = 0;    // of its payload
+  // Requests that used it, the one that computed it among them, as far as is known: a restart
+  // leaves one. max_uses (storage/policy/reuse_class.h) stands for more, too.
+  std::uint32_t uses = 0;
+  std::int64_t created_unix_ms = 0;  // when it was sealed, to within core/block_age.h
 };
 
 struct BlockPage {
@@ -277,7 +286,6 @@ struct BlockPayload {
   Tier tier = Tier::device;
   std::uint64_t checksum = 0;              // payload_checksum of the bytes
   std::shared_ptr<const std::byte> bytes;  // block.bytes of them
-  std::int64_t created_unix_ms = 0;        // of the block, to within core/block_age.h
 };
 
 // What a look at one copy of a block has shown.
@@ -392,10 +400,10 @@ class TieredCache {
   // Ends a lease; nothing if there is none. Slots that were reserved and not sealed are free again.
   void release(SessionId session, LeaseId lease);
 
-  // Copies blocks into the cache out of memory of a client, off the deciding thread. `tokens` are as
-  // many as `sources` blocks have, sizes as the space says; keys are computed here. `done` is called
-  // once, on the deciding thread, maybe before put() returns; not at all if the cache ends first,
-  // which waits for copies under way.
+  // Copies blocks into the cache out of memory of a client, off the deciding thread. `tokens` are
+  // as many as `sources` blocks have, sizes as the space says; keys are computed here. `done` is
+  // called once, on the deciding thread, maybe before put() returns; not at all if the cache ends
+  // first, which waits for copies under way.
   void put(PutRequest request, PutCallback done);
 
   // Copies the leading run of blocks out of the cache, as an acquire would find it: the same
@@ -429,12 +437,12 @@ class TieredCache {
   std::uint64_t drop_space(const BlockKey& digest, std::function<void(Status)> done);
 
   // Evicts a prefix's tail: the block and all that follow it leave every tier, in the turns that
-  // follow, and their records on disk and in Redis are erased, whoever wrote these (not what follows
-  // them and only Redis has). What a lease holds stays its own
-  // until it is released, though nothing finds it any more. Who computes such a block meanwhile
-  // seals it anew. `done` is called with how many blocks it were when that is durable, or with the
-  // disk's error if that cannot be said; at once with not_found if there is no such block, and with
-  // failed_precondition if a pin holds it, also one that is made meanwhile.
+  // follow, and their records on disk and in Redis are erased, whoever wrote these (not what
+  // follows them and only Redis has). What a lease holds stays its own until it is released, though
+  // nothing finds it any more. Who computes such a block meanwhile seals it anew. `done` is called
+  // with how many blocks it were when that is durable, or with the disk's error if that cannot be
+  // said; at once with not_found if there is no such block, and with failed_precondition if a pin
+  // holds it, also one that is made meanwhile.
   void evict_prefix(const BlockKey& key, std::function<void(Result<std::uint64_t>)> done);
 
   // Writes what only device and host hold to disk, but for what the write policy declines, the most
@@ -477,7 +485,8 @@ class TieredCache {
   // Takes in a block from elsewhere, whose header says what it is and whose payload (as it is, not
   // encoded) is compared with it: to the disk where there is one, past the tiers above, durable
   // when `done` is called; else to the device. Its space must have been opened, and what it follows
-  // be here. `payload` must not change. `done` as of read_block().
+  // be here, or be imported, too: what is on its way at the same time is made durable together.
+  // `payload` must not change. `done` as of read_block().
   void import_block(const RecordHeader& header, std::shared_ptr<const std::byte> payload,
                     std::function<void(ImportResult)> done);
 

@@ -1,5 +1,7 @@
 #include "client/cli/archive_import.h"
 
+#include <deque>
+#include <optional>
 #include <ostream>
 
 #include "client/cli/archive_writer.h"
@@ -20,34 +22,70 @@ void note_refusal(ImportReport& report, const std::string& what, const std::stri
   if (report.refusal.empty()) report.refusal = what + ": " + reason;
 }
 
-Status give(client::OperatorClient& daemon, const ArchiveRecord& record, ImportReport& report) {
-  const auto taken = daemon.import_block(record.header, record.payload,
-                                         client::Deadline::clock::now() + write_timeout);
-  if (!taken) {
-    if (is_gone(taken.error())) return taken.error();
-    ++report.refused;
-    note_refusal(report, "block " + record.header.key.hex(), taken.error().message());
+// Blocks on their way into a daemon, which writes several at once: one that waited for each would
+// have the disk flush for each.
+class Giving {
+ public:
+  Giving(client::OperatorClient& daemon, ImportReport& report) : daemon_(daemon), report_(report) {}
+
+  // Fails only if the daemon is gone.
+  Status give(const ArchiveRecord& record) {
+    if (under_way_.size() == client::max_imports_at_once)
+      if (Status status = finish_one(); !status.ok()) return status;
+    const Status started = daemon_.start_import(record.header, record.payload, deadline());
+    if (started.ok()) {
+      under_way_.push_back(record.header.key);
+      return {};
+    }
+    return note(record.header.key, error(started));
+  }
+  Status finish() {
+    while (!under_way_.empty())
+      if (Status status = finish_one(); !status.ok()) return status;
     return {};
   }
-  switch (taken->outcome) {
-    case ImportOutcome::imported:
-      ++report.imported;
-      break;
-    case ImportOutcome::there:
-      ++report.there;
-      break;
-    case ImportOutcome::no_room:
-      ++report.no_room;
-      note_refusal(report, "block " + record.header.key.hex(), taken->reason);
-      break;
-    case ImportOutcome::wanted:
-    case ImportOutcome::refused:
-      ++report.refused;
-      note_refusal(report, "block " + record.header.key.hex(), taken->reason);
-      break;
+
+ private:
+  static client::Deadline deadline() { return client::Deadline::clock::now() + write_timeout; }
+
+  Status finish_one() {
+    const BlockKey key = under_way_.front();
+    under_way_.pop_front();
+    return note(key, daemon_.finish_import(deadline()));
   }
-  return {};
-}
+
+  Status note(const BlockKey& key, const Result<client::ImportAnswer>& taken) {
+    const std::string what = "block " + key.hex();
+    if (!taken) {
+      if (is_gone(taken.error())) return taken.error();
+      ++report_.refused;
+      note_refusal(report_, what, taken.error().message());
+      return {};
+    }
+    switch (taken->outcome) {
+      case ImportOutcome::imported:
+        ++report_.imported;
+        break;
+      case ImportOutcome::there:
+        ++report_.there;
+        break;
+      case ImportOutcome::no_room:
+        ++report_.no_room;
+        note_refusal(report_, what, taken->reason);
+        break;
+      case ImportOutcome::wanted:
+      case ImportOutcome::refused:
+        ++report_.refused;
+        note_refusal(report_, what, taken->reason);
+        break;
+    }
+    return {};
+  }
+
+  client::OperatorClient& daemon_;
+  ImportReport& report_;
+  std::deque<BlockKey> under_way_;
+};
 
 }  // namespace
 
@@ -56,6 +94,8 @@ Result<ImportReport> import_archive(client::OperatorClient* daemon, const std::s
   auto reader = open_archive_file(path);
   if (!reader) return error(reader.error());
   ImportReport report;
+  std::optional<Giving> giving;
+  if (daemon) giving.emplace(*daemon, report);
   const auto show = [&] {
     if (progress)
       *progress << "\r" << report.blocks << " blocks, " << format_bytes(report.bytes) << "  "
@@ -78,9 +118,11 @@ Result<ImportReport> import_archive(client::OperatorClient* daemon, const std::s
     ++report.blocks;
     report.bytes += record.payload.size();
     if (report.blocks % records_between_progress == 0) show();
-    if (!daemon) continue;
-    if (Status status = give(*daemon, record, report); !status.ok()) return error(status);
+    if (!giving) continue;
+    if (Status status = giving->give(record); !status.ok()) return error(status);
   }
+  if (giving)
+    if (Status status = giving->finish(); !status.ok()) return error(status);
   show();
   if (progress) *progress << "\n";
   report.damages = reader->damages();

@@ -15,6 +15,8 @@ ListedBlock to_listed_block(const client::BlockListing& from) {
   block.bytes = from.bytes;
   block.holders = from.holders;
   block.recency = from.recency;
+  block.uses = from.uses;
+  block.created_unix_ms = from.created_unix_ms;
   return block;
 }
 

@@ -108,14 +108,15 @@ void TableRows::add(const ListedBlock& block) {
   if (rows_++ == 0)
     out_ << std::left << std::setw(14) << "key" << std::right << std::setw(6) << "depth"
          << std::setw(8) << "tokens" << std::setw(10) << "size" << std::setw(9) << "holders"
-         << std::setw(9) << "used"
+         << std::setw(6) << "uses" << std::setw(9) << "used" << std::setw(9) << "made"
          << "  tiers             space\n";
   const std::string label = label_in(labels_, block.space);
   out_ << std::left << std::setw(14) << short_key(block.key) << std::right << std::setw(6)
        << block.depth << std::setw(8) << block.tokens << std::setw(10) << format_bytes(block.bytes)
-       << std::setw(9) << block.holders << std::setw(9)
-       << format_age(now_unix_ms_ - static_cast<std::int64_t>(block.recency)) << "  " << std::left
-       << std::setw(16) << joined_tiers(block.tiers) << "  "
+       << std::setw(9) << block.holders << std::setw(6) << block.uses << std::setw(9)
+       << format_age(now_unix_ms_ - static_cast<std::int64_t>(block.recency)) << std::setw(9)
+       << format_age(now_unix_ms_ - block.created_unix_ms) << "  " << std::left << std::setw(16)
+       << joined_tiers(block.tiers) << "  "
        << (label.empty() ? short_key(block.space) : printable(label)) << "\n";
 }
 
@@ -141,7 +142,9 @@ void JsonRows::add(const ListedBlock& block) {
       {"tiers", tiers},
       {"bytes", block.bytes},
       {"holders", block.holders},
-      {"last_used_unix_ms", block.recency}};
+      {"uses", block.uses},
+      {"last_used_unix_ms", block.recency},
+      {"created_unix_ms", block.created_unix_ms}};
   // A label is text of a client: what is not UTF-8 in it must not end the program.
   out_ << (rows_++ == 0 ? "[\n" : ",\n")
        << object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

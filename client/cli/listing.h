@@ -22,6 +22,8 @@ struct ListedBlock {
   std::uint64_t bytes = 0;
   std::uint32_t holders = 0;
   std::uint64_t recency = 0;  // of its last use: about milliseconds since 1970
+  std::uint32_t uses = 0;     // requests, the one that computed it among them
+  std::int64_t created_unix_ms = 0;
   std::vector<Token> token_ids;
 };
 

@@ -29,7 +29,7 @@ struct LsOptions {
   std::optional<std::size_t> limit;
   std::string tier, space, order;
   std::uint32_t min_depth = 0;
-  bool held = false;
+  bool held = false, reverse = false;
 };
 
 BlockOrder order_named(const std::string& name) {
@@ -96,8 +96,8 @@ Status list_pages(client::OperatorClient& daemon, const BlockFilter& filter, std
 }
 
 Status list_first(client::OperatorClient& daemon, const BlockFilter& filter, BlockOrder order,
-                  std::size_t limit, BlockRows& rows) {
-  FirstBlocks first(order, limit);
+                  bool reverse, std::size_t limit, BlockRows& rows) {
+  FirstBlocks first(order, reverse, limit);
   const auto complete = visit_blocks(daemon, call_timeout, [&](const client::BlockListing& from) {
     const ListedBlock block = to_listed_block(from);
     if (filter.takes(block)) first.add(block);
@@ -111,6 +111,12 @@ Status list_first(client::OperatorClient& daemon, const BlockFilter& filter, Blo
 }
 
 Status run_ls(const Program& program, const LsOptions& options) {
+  const BlockOrder order = order_named(!options.order.empty() ? options.order
+                                       : options.json         ? "key"
+                                                              : "prefix");
+  if (options.reverse && (order == BlockOrder::key || order == BlockOrder::prefix))
+    return Status(StatusCode::invalid_argument,
+                  "--reverse turns an order round that --sort names, other than key and prefix");
   const auto daemon = program.connect();
   if (!daemon) return daemon.error();
   BlockFilter filter;
@@ -131,16 +137,13 @@ Status run_ls(const Program& program, const LsOptions& options) {
     rows = std::make_unique<JsonRows>(*labels, std::cout);
   else
     rows = std::make_unique<TableRows>(SystemClock().unix_ms(), *labels, std::cout);
-  const BlockOrder order = order_named(!options.order.empty() ? options.order
-                                       : options.json         ? "key"
-                                                              : "prefix");
   switch (order) {
     case BlockOrder::prefix:
       return list_prefixes(**daemon, filter, limit, *labels, options.json ? rows.get() : nullptr);
     case BlockOrder::key:
       return list_pages(**daemon, filter, limit, *rows);
     default:
-      return list_first(**daemon, filter, order, limit, *rows);
+      return list_first(**daemon, filter, order, options.reverse, limit, *rows);
   }
 }
 
@@ -241,10 +244,11 @@ void add_look_verbs(Program& program) {
   for (const auto& [name, order] : block_orders) orders.emplace_back(name);
   ls->add_option(
         "--sort", of_ls->order,
-        "prefix (from head to tail; a table unless told otherwise), size, age (the longest "
-        "unused first), recent, depth, holders, or key (as they come; JSON unless told "
-        "otherwise)")
+        "prefix (from head to tail; a table unless told otherwise), hits (the most used first), "
+        "age (the oldest first), size, last-use (the last used first), depth, holders, or key (as "
+        "they come; JSON unless told otherwise)")
       ->check(CLI::IsMember(orders));
+  ls->add_flag("--reverse", of_ls->reverse, "the other end of that order first");
   ls->add_option("--limit", of_ls->limit, "show at most N blocks, 0 for all (a table shows 50)")
       ->type_name("N");
   add_json_option(*ls, of_ls->json);

@@ -59,12 +59,17 @@ int run(int argc, char** argv) {
   client::Identity& identity = program.identity;
   app.add_option("--token-file", identity.token_file,
                  "a file whose first line is the token to show")
+      ->type_name(file_type)
       ->envname("TERRACE_TOKEN_FILE");
   app.add_option("--ca-file", identity.ca_file, "for TLS, in PEM: whom to trust")
+      ->type_name(file_type)
       ->envname("TERRACE_CA_FILE");
   app.add_option("--certificate-file", identity.certificate_file, "for TLS, in PEM: what to show")
+      ->type_name(file_type)
       ->envname("TERRACE_CERTIFICATE_FILE");
-  app.add_option("--key-file", identity.key_file, "its key")->envname("TERRACE_KEY_FILE");
+  app.add_option("--key-file", identity.key_file, "its key")
+      ->type_name(file_type)
+      ->envname("TERRACE_KEY_FILE");
   app.add_option("--server-name", identity.server_name,
                  "the name in the daemon's certificate, if it is not the host that is connected to")
       ->envname("TERRACE_SERVER_NAME");

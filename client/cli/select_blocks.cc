@@ -9,11 +9,13 @@ namespace {
 // Blocks with a larger rank come first.
 std::uint64_t rank(const ListedBlock& block, BlockOrder order) {
   switch (order) {
+    case BlockOrder::hits:
+      return block.uses;
+    case BlockOrder::age:
+      return ~static_cast<std::uint64_t>(block.created_unix_ms);
     case BlockOrder::size:
       return block.bytes;
-    case BlockOrder::age:
-      return ~block.recency;
-    case BlockOrder::recent:
+    case BlockOrder::last_use:
       return block.recency;
     case BlockOrder::depth:
       return block.depth;
@@ -28,9 +30,10 @@ std::uint64_t rank(const ListedBlock& block, BlockOrder order) {
 
 struct Before {
   BlockOrder order;
+  bool reverse;
   bool operator()(const ListedBlock& a, const ListedBlock& b) const {
     const std::uint64_t of_a = rank(a, order), of_b = rank(b, order);
-    return of_a != of_b ? of_a > of_b : a.key < b.key;
+    return of_a != of_b ? (of_a > of_b) != reverse : a.key < b.key;
   }
 };
 
@@ -44,7 +47,7 @@ bool BlockFilter::takes(const ListedBlock& block) const {
 
 void FirstBlocks::add(const ListedBlock& block) {
   ++seen_;
-  const Before before{order_};
+  const Before before{order_, reverse_};
   heap_.push_back(block);
   std::ranges::push_heap(heap_, before);
   if (limit_ == 0 || heap_.size() <= limit_) return;
@@ -53,7 +56,7 @@ void FirstBlocks::add(const ListedBlock& block) {
 }
 
 std::vector<ListedBlock> FirstBlocks::take() {
-  std::ranges::sort_heap(heap_, Before{order_});
+  std::ranges::sort_heap(heap_, Before{order_, reverse_});
   return std::exchange(heap_, {});
 }
 

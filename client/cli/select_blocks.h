@@ -20,24 +20,27 @@ struct BlockFilter {
 };
 
 enum class BlockOrder {
-  key,      // as the daemon gives them: nothing has to be held
-  prefix,   // each prefix from its head to its tail
-  size,     // the largest first
-  age,      // the longest unused first
-  recent,   // the last used first
-  depth,    // the deepest first
-  holders,  // the most leases first
+  key,       // as the daemon gives them: nothing has to be held
+  prefix,    // each prefix from its head to its tail
+  hits,      // the most used first
+  age,       // the oldest first
+  size,      // the largest first
+  last_use,  // the last used first
+  depth,     // the deepest first
+  holders,   // the most leases first
 };
 inline constexpr std::pair<const char*, BlockOrder> block_orders[] = {
-    {"key", BlockOrder::key},        {"prefix", BlockOrder::prefix}, {"size", BlockOrder::size},
-    {"age", BlockOrder::age},        {"recent", BlockOrder::recent}, {"depth", BlockOrder::depth},
-    {"holders", BlockOrder::holders}};
+    {"key", BlockOrder::key},     {"prefix", BlockOrder::prefix},
+    {"hits", BlockOrder::hits},   {"age", BlockOrder::age},
+    {"size", BlockOrder::size},   {"last-use", BlockOrder::last_use},
+    {"depth", BlockOrder::depth}, {"holders", BlockOrder::holders}};
 
 // The first blocks of many in an order (other than key and prefix), holding no more than it needs.
 class FirstBlocks {
  public:
-  // `limit` 0: all of them.
-  FirstBlocks(BlockOrder order, std::size_t limit) : order_(order), limit_(limit) {}
+  // `limit` 0: all of them. `reverse`: the last of that order come first.
+  FirstBlocks(BlockOrder order, bool reverse, std::size_t limit)
+      : order_(order), reverse_(reverse), limit_(limit) {}
 
   void add(const ListedBlock& block);
   std::uint64_t seen() const { return seen_; }
@@ -46,6 +49,7 @@ class FirstBlocks {
 
  private:
   const BlockOrder order_;
+  const bool reverse_;
   const std::size_t limit_;
   std::vector<ListedBlock> heap_;  // the last of them in front
   std::uint64_t seen_ = 0;

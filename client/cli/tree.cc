@@ -125,7 +125,8 @@ class Printer {
       const ListedBlock& tail = *run.blocks.back();
       out_ << indent << (last ? "`- " : "|- ") << counted(run.blocks.size(), "block") << ", "
            << counted(token_count(run), "token") << ", " << format_bytes(bytes_of(run)) << ", "
-           << tiers_of(run) << ", used "
+           << tiers_of(run) << ", " << counted(tail.uses, "use") << ", made "
+           << format_age(now_unix_ms_ - tail.created_unix_ms) << " ago, used "
            << format_age(now_unix_ms_ - static_cast<std::int64_t>(tail.recency)) << " ago, "
            << tail.key.hex().substr(0, 12) << " " << beginning(run, text_of_) << "\n";
       print(run.branches, indent + (last ? "   " : "|  "));
@@ -149,6 +150,8 @@ ordered_json to_json(const std::vector<Run>& runs, const TextOf& text_of) {
                         {"tokens", token_count(run)},
                         {"bytes", bytes_of(run)},
                         {"tiers", tiers_of(run)},
+                        {"uses", run.blocks.back()->uses},
+                        {"created_unix_ms", run.blocks.back()->created_unix_ms},
                         {"recency", run.blocks.back()->recency}};
     if (text_of) one["text"] = text_of(tokens_of(run));
     one["branches"] = to_json(run.branches, text_of);
@@ -188,8 +191,9 @@ void print_tree_json(const Listing& listing, const TextOf& text_of, std::ostream
     list.push_back({{"space", space.hex()},
                     {"label", label_of(listing, space)},
                     {"prefixes", to_json(forest.runs_of(space), text_of)}});
+  const ordered_json tree = {{"truncated", !listing.complete}, {"spaces", std::move(list)}};
   // Text and labels come from clients.
-  out << list.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+  out << tree.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
 }
 
 }  // namespace terrace::cli

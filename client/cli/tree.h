@@ -19,7 +19,8 @@ using TextOf = std::function<std::string(std::span<const Token>)>;
 // may be empty: then the first token ids are shown.
 void print_tree(const Listing& listing, std::size_t limit, std::int64_t now_unix_ms,
                 const TextOf& text_of, std::ostream& out);
-// One JSON array with an object a space, its prefixes nested.
+// A JSON object: `spaces`, an array with an object a space, its prefixes nested, and whether it is
+// `truncated` because there are more than max_listed_blocks.
 void print_tree_json(const Listing& listing, const TextOf& text_of, std::ostream& out);
 
 }  // namespace terrace::cli

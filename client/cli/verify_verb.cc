@@ -69,15 +69,19 @@ void add_verify_verb(Program& program) {
   CLI::App* const verb = program.add_verb(program.app, "verify",
                                           "read everything and say what is not as it was written",
                                           options, run_verify);
-  verb->add_option("--data-dir", options->data_dir, "a store that no daemon has open")
-      ->type_name(file_type);
-  verb->add_option("--config", options->config, "the stores of a daemon's configuration")
-      ->type_name(file_type);
+  CLI::Option* const data_dir =
+      verb->add_option("--data-dir", options->data_dir, "a store that no daemon has open")
+          ->type_name(file_type);
+  CLI::Option* const config =
+      verb->add_option("--config", options->config, "the stores of a daemon's configuration")
+          ->type_name(file_type);
   verb->add_flag("--repair", options->verify.remove, "remove what does not verify");
   verb->add_option("--share", options->verify.share,
                    "of a running daemon: the part of the time that may go to reading")
       ->check(CLI::Range(0.01, 1.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(data_dir)
+      ->excludes(config);
   verb->add_flag("--yes", options->yes, "do not ask");
   add_json_option(*verb, options->json);
 }

@@ -23,6 +23,13 @@ void show_progress(std::ostream& out, std::size_t done, std::size_t all) {
       << "] " << done << "/" << all << " prefixes" << std::flush;
 }
 
+// In the tier, or in one above it.
+bool is_there(const ListedBlock& block, Tier tier) {
+  for (std::size_t above = 0; above <= static_cast<std::size_t>(tier); ++above)
+    if (block.tiers[above]) return true;
+  return false;
+}
+
 }  // namespace
 
 WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selection) {
@@ -42,7 +49,7 @@ WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selectio
     const ListedBlock* at = &tail;
     for (;;) {
       prefix.keys.push_back(at->key);
-      prefix.whole = prefix.whole && at->tiers[static_cast<std::size_t>(Tier::device)];
+      prefix.whole = prefix.whole && is_there(*at, selection.into);
       if (at->depth == 0) break;
       const auto parent = by_key.find(at->parent);
       if (parent == by_key.end()) break;
@@ -64,7 +71,8 @@ WarmChoice choose_prefixes(const Listing& listing, const WarmSelection& selectio
 }
 
 std::size_t WarmOutcome::there() const {
-  return static_cast<std::size_t>(std::ranges::count(blocks, Tier::device, &WarmedBlock::from));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      blocks, [this](const WarmedBlock& block) { return block.from && *block.from <= into; }));
 }
 
 std::size_t WarmOutcome::brought() const {
@@ -74,12 +82,14 @@ std::size_t WarmOutcome::brought() const {
 }
 
 Result<WarmOutcome> warm_prefixes(client::OperatorClient& daemon,
-                                  const std::vector<WarmPrefix>& prefixes, std::ostream* progress) {
+                                  const std::vector<WarmPrefix>& prefixes, Tier into,
+                                  std::ostream* progress) {
   WarmOutcome outcome;
+  outcome.into = into;
   std::unordered_set<BlockKey> seen;
   for (const WarmPrefix& prefix : prefixes) {
     if (progress) show_progress(*progress, outcome.prefixes, prefixes.size());
-    const auto tiers = daemon.warm(prefix.space, prefix.keys, prefix.tokens,
+    const auto tiers = daemon.warm(prefix.space, prefix.keys, prefix.tokens, into,
                                    client::Deadline::clock::now() + warm_timeout);
     if (!tiers) {
       if (progress) *progress << "\n";
@@ -101,7 +111,7 @@ Result<WarmOutcome> warm_prefixes(client::OperatorClient& daemon,
   return outcome;
 }
 
-void print_warm_plan(const WarmChoice& choice, bool json, std::ostream& out) {
+void print_warm_plan(const WarmChoice& choice, Tier into, bool json, std::ostream& out) {
   if (json) {
     auto prefixes = nlohmann::ordered_json::array();
     for (const WarmPrefix& prefix : choice.prefixes)
@@ -109,6 +119,7 @@ void print_warm_plan(const WarmChoice& choice, bool json, std::ostream& out) {
                           {"space", prefix.space.hex()},
                           {"blocks", prefix.keys.size()}});
     out << nlohmann::ordered_json{{"dry_run", true},
+                                  {"to", to_string(into)},
                                   {"prefixes", std::move(prefixes)},
                                   {"whole_already", choice.whole_already}}
         << "\n";
@@ -117,7 +128,8 @@ void print_warm_plan(const WarmChoice& choice, bool json, std::ostream& out) {
   for (const WarmPrefix& prefix : choice.prefixes)
     out << prefix.keys.back().hex() << "  " << counted(prefix.keys.size(), "block") << "\n";
   out << counted(choice.prefixes.size(), "prefix") << " would be warmed; " << choice.whole_already
-      << (choice.whole_already == 1 ? " is" : " are") << " whole in the device tier already\n";
+      << (choice.whole_already == 1 ? " is" : " are") << " whole in the " << to_string(into)
+      << " tier already\n";
 }
 
 void print_warm_outcome(const WarmOutcome& outcome, std::size_t whole_already, bool json,
@@ -129,20 +141,25 @@ void print_warm_outcome(const WarmOutcome& outcome, std::size_t whole_already, b
     for (const WarmedBlock& block : outcome.blocks)
       blocks.push_back({{"key", block.key.hex()},
                         {"outcome", !block.from                   ? "not_brought"
-                                    : *block.from == Tier::device ? "was_there"
+                                    : *block.from <= outcome.into ? "was_there"
                                                                   : "brought"},
                         {"from", block.from ? nlohmann::ordered_json(to_string(*block.from))
                                             : nlohmann::ordered_json()}});
-    out << nlohmann::ordered_json{{"dry_run", false},       {"prefixes", outcome.prefixes},
-                                  {"whole", outcome.whole}, {"whole_already", whole_already},
-                                  {"brought", brought},     {"was_there", there},
-                                  {"not_brought", left},    {"blocks", std::move(blocks)}}
+    out << nlohmann::ordered_json{{"dry_run", false},
+                                  {"to", to_string(outcome.into)},
+                                  {"prefixes", outcome.prefixes},
+                                  {"whole", outcome.whole},
+                                  {"whole_already", whole_already},
+                                  {"brought", brought},
+                                  {"was_there", there},
+                                  {"not_brought", left},
+                                  {"blocks", std::move(blocks)}}
         << "\n";
     return;
   }
   out << counted(outcome.prefixes, "prefix") << ", of which " << outcome.whole
-      << (outcome.whole == 1 ? " is" : " are")
-      << " whole in the device tier: " << counted(brought, "block") << " brought, " << there
+      << (outcome.whole == 1 ? " is" : " are") << " whole in the " << to_string(outcome.into)
+      << " tier: " << counted(brought, "block") << " brought, " << there
       << (there == 1 ? " was" : " were") << " there, " << left
       << " not known, without room or failed";
   if (whole_already > 0)

@@ -17,6 +17,8 @@ struct WarmOptions {
   bool all = false, pinned = false, dry_run = false, json = false;
   std::optional<std::size_t> hottest;
   std::string space, key, manifest, model_file;
+  std::string to = to_string(Tier::device);
+  Tier into() const { return to == to_string(Tier::host) ? Tier::host : Tier::device; }
 };
 
 // What the prompts of a manifest would find.
@@ -45,6 +47,7 @@ Result<WarmChoice> choose_from_manifest(client::OperatorClient& daemon,
 Result<WarmChoice> choose_from_cache(client::OperatorClient& daemon, const WarmOptions& options) {
   WarmSelection selection;
   selection.hottest = options.hottest;
+  selection.into = options.into();
   if (!options.space.empty()) {
     const auto space = resolve_space(daemon, options.space);
     if (!space) return error(space.error());
@@ -87,12 +90,12 @@ Status run_warm(const Program& program, const WarmOptions& options) {
                                                : choose_from_manifest(**daemon, options);
   if (!choice) return choice.error();
   if (options.dry_run) {
-    print_warm_plan(*choice, options.json, std::cout);
+    print_warm_plan(*choice, options.into(), options.json, std::cout);
     return {};
   }
   const bool on_terminal = ::isatty(STDERR_FILENO) == 1;
   const auto outcome =
-      warm_prefixes(**daemon, choice->prefixes, on_terminal ? &std::cerr : nullptr);
+      warm_prefixes(**daemon, choice->prefixes, options.into(), on_terminal ? &std::cerr : nullptr);
   if (!outcome) return outcome.error();
   print_warm_outcome(*outcome, choice->whole_already, options.json, std::cout);
   return {};
@@ -102,9 +105,14 @@ Status run_warm(const Program& program, const WarmOptions& options) {
 
 void add_warm_verb(Program& program) {
   auto options = std::make_shared<WarmOptions>();
-  CLI::App* const warm = program.add_verb(
-      program.app, "warm", "bring prefixes into the device tier before they are asked for", options,
-      run_warm);
+  CLI::App* const warm =
+      program.add_verb(program.app, "warm", "bring prefixes into memory before they are asked for",
+                       options, run_warm);
+  warm->add_option("--to", options->to,
+                   "the tier that they come to, from disk or Redis; to the host comes nothing that "
+                   "is in the device tier")
+      ->check(CLI::IsMember({to_string(Tier::device), to_string(Tier::host)}))
+      ->capture_default_str();
   warm->add_flag("--all", options->all, "all prefixes, the most recently used first");
   CLI::Option* const hottest =
       warm->add_option("--hottest", options->hottest, "the N most recently used")->type_name("N");

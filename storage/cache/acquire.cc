@@ -5,6 +5,15 @@
 
 namespace terrace::storage {
 
+namespace {
+
+// Where a block is, or comes to be, as high as `into` wants it; null: nowhere.
+Slot* place_of(const Block& block, Tier into) {
+  return into == Tier::host && !block.device ? block.host : block.device;
+}
+
+}  // namespace
+
 // The length of the run that saves the most time: what computing its blocks takes less what loading
 // them takes. Without measurements everything is loaded.
 std::size_t TieredCache::Impl::worthwhile_run(const SpaceEntry& space, std::span<Block* const> run,
@@ -51,7 +60,8 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
                                 AcquireCallback done) {
   const auto owner = sessions_.find(session);
   const SpaceEntry* space = usable_space(space_id);
-  if (owner == sessions_.end() || owner->second.abandoned || !space) {
+  if (owner == sessions_.end() || owner->second.abandoned || !space ||
+      (options.into == Tier::host && !host_)) {
     done({});
     return;
   }
@@ -79,6 +89,7 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
   acquisition.remote_limit_ns = options.remote_deadline_ns != 0
                                     ? options.remote_deadline_ns
                                     : clock_.monotonic_ns() + default_remote_load_ns;
+  acquisition.into = options.into;
   acquisition.done = std::move(done);
   acquisition.times = options.times;
   acquisition.started_ns = clock_.monotonic_ns();
@@ -112,20 +123,20 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
     from.push_back(block->highest_tier());
     touch(*block, recency, lease, block == run.back());
   }
-  // First hold what is in the device tier already, so that making room for the rest cannot evict
-  // it.
+  // First hold what is there already, so that making room for the rest cannot evict it.
   for (std::size_t i = 0; i < length; ++i)
-    if ((slots[i] = run[i]->device)) hold(*run[i]->device);
+    if ((slots[i] = place_of(*run[i], acquisition.into))) hold(*slots[i]);
   std::vector<Slot*> to_load;
   std::size_t had = 0;
   for (; had < length; ++had) {
     Slot*& slot = slots[had];
     if (slot) continue;
-    if ((slot = run[had]->device)) {  // the same key a second time
+    if ((slot = place_of(*run[had], acquisition.into))) {  // the same key a second time
       hold(*slot);
       continue;
     }
-    slot = take_device_slot(space);
+    slot =
+        acquisition.into == Tier::device ? take_device_slot(space) : take_host_slot_for_load(space);
     if (!slot) break;
     slot->state = SlotState::loading;
     attach(*run[had], *slot);
@@ -140,7 +151,8 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
   std::vector<Slot*> to_check;
   for (std::size_t i = 0; i < had; ++i) {
     Slot& slot = *slots[i];
-    const bool check = slot.state == SlotState::copy && needs_check(slot, acquisition.session);
+    const bool check = acquisition.into == Tier::device && slot.state == SlotState::copy &&
+                       needs_check(slot, acquisition.session);
     const bool wait = slot.state == SlotState::loading || check;
     if (wait) {
       if (is_fetching(*run[i])) limit_remote(id, acquisition);
@@ -222,7 +234,7 @@ void TieredCache::Impl::deliver_finished() {
       blocks.push_back({slot.offset, from});
       ++counters(from).hits;
       for (const Tier tier : tiers_here_)
-        if (tier < from) ++counters(tier).misses;
+        if (tier < from && tier >= acquisition.into) ++counters(tier).misses;
       // What Redis had was used once, as far as this host knows.
       if (from == Tier::redis && !slot.block->disk_declined && !draining_)
         admit(*slot.block, false);

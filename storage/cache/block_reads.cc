@@ -46,7 +46,6 @@ void TieredCache::Impl::start_block_read(BlockRead read) {
   read.payload.block.bytes = bytes;
   if (!read.buffer && (!read.checked || tier == Tier::disk)) {
     read.payload.block = describe(*block);
-    read.payload.created_unix_ms = latest_of_age_unit(block->created, clock_.unix_ms());
     read.buffer = std::make_shared<AlignedBuffer>();
     read.buffer->ensure(bytes);
   }

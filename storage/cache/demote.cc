@@ -174,6 +174,7 @@ void TieredCache::Impl::finish_demotion(const Operation& operation, const Status
     to.checksum = checksum;
     to.verified = true;
     become_copy(to);
+    resolve_waiters(to, true);
     end_use(from);
     return;
   }
@@ -184,6 +185,7 @@ void TieredCache::Impl::finish_demotion(const Operation& operation, const Status
         first_retry_ns << std::min<std::uint32_t>(demotion_failures_++, 16), longest_retry_ns);
     demote_not_before_ns_ = clock_.monotonic_ns() + wait_ns;
   }
+  resolve_waiters(to, false);
   detach(to);
   free_slot(to);
   if (status.ok() && from.block) quarantine(from);

@@ -26,6 +26,13 @@ Slot* TieredCache::Impl::take_host_slot(const Block& demoted) {
   });
 }
 
+Slot* TieredCache::Impl::take_host_slot_for_load(const SpaceEntry& space) {
+  return take_slot(*host_, space, [&](const Choice& choice) {
+    return candidates_.earlier(candidates_.next(Tier::host, choice, Candidate::settled),
+                               candidates_.next(Tier::host, choice, Candidate::droppable));
+  });
+}
+
 Slot* TieredCache::Impl::new_slot(ArenaTier& arena, const SpaceEntry& space) {
   Slot* const slot = arena.allocate(space);
   if (slot) tenants_.add(space.tenant, arena.tier(), static_cast<std::int64_t>(space.slot_bytes));

@@ -69,7 +69,7 @@ constexpr std::size_t max_prefix_evictions_a_turn = 512;
 constexpr std::size_t max_block_reads_in_flight = 4;
 constexpr std::size_t max_block_reads_waiting = 64;
 // Blocks from elsewhere whose payload is on its way, each in memory of its own.
-constexpr std::size_t max_imports_in_flight = 16;
+constexpr std::size_t max_imports_in_flight = 32;
 // What one turn does of looking for blocks that are too old, and how long it rests at the end.
 constexpr std::size_t max_age_looks_a_turn = 4096;
 constexpr std::size_t max_expired_a_turn = 256;
@@ -262,6 +262,7 @@ class TieredCache::Impl {
     std::size_t next_awaited = 0;
     std::int64_t wait_limit_ns = 0;
     std::int64_t remote_limit_ns = 0;  // for loads from Redis
+    Tier into = Tier::device;          // or host
     double prefill_tokens_per_second = 0;
     AcquireCallback done;
     std::shared_ptr<AcquireTimes> times;  // if somebody wants to know
@@ -282,6 +283,7 @@ class TieredCache::Impl {
   };
   // A block on its way in from elsewhere.
   struct Import {
+    BlockKey key;
     std::shared_ptr<const std::byte> payload;
     std::uint64_t checksum = 0;
     std::function<void(ImportResult)> done;
@@ -411,6 +413,8 @@ class TieredCache::Impl {
                      Choice choice, Next next);
   Slot* take_device_slot(const SpaceEntry& space);
   Slot* take_host_slot(const Block& demoted);
+  // For a block that comes from below: what the device tier has as well may go for it.
+  Slot* take_host_slot_for_load(const SpaceEntry& space);
   template <typename NextVictim>
   Slot* take_slot(ArenaTier& arena, const SpaceEntry& space, NextVictim next_victim);
   // The block may be gone afterwards.
@@ -476,7 +480,7 @@ class TieredCache::Impl {
   void tell_lookups();
 
   // remote_load.cc
-  // Whether its device slot waits for Redis.
+  // Whether a slot of it waits for Redis.
   bool is_fetching(const Block& block) const;
   void start_fetch(Slot& slot);
   void finish_fetch(const Operation& operation, const RemoteCompletion& completion);
@@ -586,6 +590,8 @@ class TieredCache::Impl {
   void end_block_read(BlockRead read, const std::string& place, bool removed);
 
   // import.cc
+  // Whether a match can reach it, or could if the imports under way succeed.
+  bool will_be_reachable(const Block& block) const;
   void import_to_disk(Block& block, Import import);
   void import_to_device(Block& block, Import import);
   void finish_import(Ticket ticket, const Operation& operation, const Status& status,
@@ -727,6 +733,7 @@ class TieredCache::Impl {
   std::deque<BlockRead> block_reads_waiting_;
   std::unordered_map<Ticket, BlockRead> block_reads_;
   std::unordered_map<Ticket, Import> imports_;
+  std::unordered_set<BlockKey> importing_;  // their keys
 
   bool some_space_ages_ = false;  // has or had a maximum age
   BlockKey age_cursor_;

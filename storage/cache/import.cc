@@ -12,6 +12,12 @@ ImportResult no_room(std::string why) { return {ImportOutcome::no_room, std::mov
 
 }  // namespace
 
+bool TieredCache::Impl::will_be_reachable(const Block& block) const {
+  const Block* one = &block;
+  while (one && !one->kept() && importing_.contains(one->key)) one = one->parent;
+  return !one || catalog_.reachable(*one);
+}
+
 ImportResult TieredCache::Impl::check_import(const RecordHeader& header) const {
   const SpaceEntry* const space = catalog_.space(header.space);
   if (!space) return refused("its space is not known");
@@ -24,7 +30,7 @@ ImportResult TieredCache::Impl::check_import(const RecordHeader& header) const {
     return refused("its key is not the key of its tokens");
   if (header.parent != space->digest) {
     const Block* const parent = catalog_.find(header.parent);
-    if (!parent || parent->space != space->id || !catalog_.reachable(*parent) || expired(*parent))
+    if (!parent || parent->space != space->id || !will_be_reachable(*parent) || expired(*parent))
       return refused("the block before it is not there");
   }
   if (age_unit_of(header.created_unix_ms) < oldest_created(*space))
@@ -45,7 +51,7 @@ void TieredCache::Impl::import_block(const RecordHeader& header,
   if (imports_.size() >= max_imports_in_flight)
     return done(no_room("too many blocks are being imported already"));
   SpaceEntry& space = *catalog_.space(header.space);
-  Import import{std::move(payload), header.payload_checksum, std::move(done)};
+  Import import{header.key, std::move(payload), header.payload_checksum, std::move(done)};
   Block* block = catalog_.find(header.key);
   if (block && block->kept()) {
     erase_expired(header.key);
@@ -86,6 +92,7 @@ void TieredCache::Impl::import_to_disk(Block& block, Import import) {
   request.payload_checksum = import.checksum;
   request.recency = block.recency;
   request.created_unix_ms = latest_of_age_unit(block.created, clock_.unix_ms());
+  importing_.insert(block.key);
   imports_.emplace(request.ticket, std::move(import));
   disk_->write(std::move(request));
 }
@@ -99,7 +106,7 @@ void TieredCache::Impl::import_to_device(Block& block, Import import) {
     return import.done(no_room("the device tier has no room"));
   }
   // Room must not have been made by evicting what it follows.
-  if (slot && block.parent && !catalog_.reachable(*block.parent)) {
+  if (slot && block.parent && !will_be_reachable(*block.parent)) {
     free_slot(*slot);
     slot = nullptr;
   }
@@ -113,6 +120,7 @@ void TieredCache::Impl::import_to_device(Block& block, Import import) {
   const Ticket ticket = new_ticket({Operation::Kind::import, &block, slot, nullptr});
   const std::span<const std::byte> payload(import.payload.get(),
                                            space_of(block).descriptor.block_bytes);
+  importing_.insert(key);
   imports_.emplace(ticket, std::move(import));
   accelerator_.copy_async(ticket, bytes_of(*slot).data(), payload);
 }
@@ -122,6 +130,7 @@ void TieredCache::Impl::finish_import(Ticket ticket, const Operation& operation,
                                       std::uint64_t disk_bytes) {
   auto node = imports_.extract(ticket);
   Import& import = node.mapped();
+  importing_.erase(import.key);
   Status outcome = status;
   if (Slot* const slot = operation.slot) {
     if (outcome.ok() && checksum != import.checksum)

@@ -1,5 +1,5 @@
-// Promotion: filling device slots from host and disk (remote_load.cc: from Redis), and checking
-// slots that workers filled.
+// Promotion: filling device slots from host and disk, and host slots from disk where that is wanted
+// (remote_load.cc: from Redis), and checking slots that workers filled.
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
@@ -7,7 +7,7 @@ namespace terrace::storage {
 // Starts to fill `slot` (loading, attached) with its block from the fastest tier that has it.
 void TieredCache::Impl::start_load(Slot& slot) {
   Block& block = *slot.block;
-  if (block.in_host()) {
+  if (slot.tier == Tier::device && block.in_host()) {
     Slot& source = *block.host;
     begin_use(source);
     begin_use(slot);

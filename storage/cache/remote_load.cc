@@ -1,5 +1,5 @@
-// Loading what only the tier that other hosts share has: straight into a device slot where the CPU
-// can access it, else into a host slot, from where it is copied.
+// Loading what only the tier that other hosts share has: straight into the slot that it is wanted
+// in where the CPU can access that, else into a host slot, from where it is copied.
 #include <algorithm>
 
 #include "storage/cache/impl.h"
@@ -7,8 +7,8 @@
 namespace terrace::storage {
 
 bool TieredCache::Impl::is_fetching(const Block& block) const {
-  return block.device && block.device->state == SlotState::loading && !block.kept() &&
-         block.in_redis();
+  const auto loading = [](const Slot* slot) { return slot && slot->state == SlotState::loading; };
+  return (loading(block.device) || loading(block.host)) && !block.kept() && block.in_redis();
 }
 
 void TieredCache::Impl::start_fetch(Slot& slot) {
@@ -24,7 +24,7 @@ void TieredCache::Impl::start_fetch(Slot& slot) {
   if (deadline_ns == 0) deadline_ns = now_ns + default_remote_load_ns;
   Slot* to = &slot;
   begin_use(slot);
-  if (!device_.memory().host_accessible()) {
+  if (slot.tier == Tier::device && !device_.memory().host_accessible()) {
     to = host_ && !block.host ? take_host_slot(block) : nullptr;
     if (!to) {
       end_use(slot);
@@ -54,7 +54,7 @@ void TieredCache::Impl::finish_fetch(const Operation& operation,
   // None if the block was sealed meanwhile: nobody needs these bytes any more.
   Block* const block = to.block;
   StatusCode code = completion.status.code();
-  if (code == StatusCode::ok && block && completion.created_unix_ms != 0) {
+  if (code == StatusCode::ok && block && !block->kept() && completion.created_unix_ms != 0) {
     block->created =
         age_unit_of(std::min(completion.created_unix_ms, clock_.unix_ms())) & max_age_unit;
     if (expired(*block)) {
@@ -98,6 +98,7 @@ void TieredCache::Impl::finish_fetch(const Operation& operation,
     resolve_waiters(to, true);
     return;
   }
+  resolve_waiters(to, good);
   if (good) {
     become_copy(to);
   } else {

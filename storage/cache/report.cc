@@ -34,7 +34,9 @@ CacheStats TieredCache::Impl::stats() const {
     remote.dropped_prefixes = dropped_shares_;
     remote.already_there = already_shared_;
   }
-  stats.sessions = sessions_.size() - transfers_.size();  // each of which has one
+  // A put or a get under way has one of its own, which is nobody's session; its lease holds slots
+  // like any other.
+  stats.sessions = sessions_.size() - transfers_.size();
   stats.quarantined_slots = quarantined_.size();
   for (const auto& [id, session] : sessions_) {
     stats.leases += session.leases.size();
@@ -84,9 +86,12 @@ BlockInfo TieredCache::Impl::describe(const Block& block) const {
   info.depth = block.depth;
   info.tokens.assign(block.tokens().begin(), block.tokens().end());
   for (const Tier tier : all_tiers) info.tiers[static_cast<std::size_t>(tier)] = block.has(tier);
-  info.holders = block.device ? block.device->holders : 0;
+  info.holders =
+      (block.device ? block.device->holders : 0) + (block.host ? block.host->holders : 0);
   info.recency = block.recency;
   info.bytes = space.descriptor.block_bytes;
+  info.uses = block.policy_uses;
+  info.created_unix_ms = latest_of_age_unit(block.created, clock_.unix_ms());
   return info;
 }
 

@@ -29,6 +29,8 @@ void TieredCache::Impl::touch(Block& block, std::uint64_t recency, Lease& lease,
       reuse_->set_not_last(*parent);
       refresh(*parent);
     }
+  } else if (block.policy_uses < max_uses) {
+    ++block.policy_uses;  // for who looks at it
   }
   block.host_declined = false;
   block.share_asked = false;

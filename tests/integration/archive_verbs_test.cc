@@ -280,6 +280,10 @@ TEST_F(ArchiveVerbs, VerifyReadsAStoppedStoreAndRepairsIt) {
   EXPECT_EQ(served(socket_path(), 1), chain_blocks);
   EXPECT_EQ(served(socket_path(), 2), 2u);
   EXPECT_EQ(run_program("terrace", {"verify", "--data-dir", directory().file("none")}).status, 1);
+  // What would have no effect is not taken in silence.
+  const auto shared = run_program("terrace", {"verify", "--data-dir", data, "--share", "0.5"});
+  EXPECT_EQ(shared.status, 2);
+  EXPECT_THAT(shared.errors, HasSubstr("--share"));
 }
 
 TEST_F(ArchiveVerbs, WhatWasErasedOrIsTooOldDoesNotComeBackWithAnIndexMadeAnew) {

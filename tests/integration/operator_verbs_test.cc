@@ -36,8 +36,8 @@ class OperatorVerbs : public client::DaemonFixture {
   }
 
   // Two prompts that share their first two blocks, of three and four blocks.
-  void store_two_prompts() {
-    start_daemon();
+  void store_two_prompts(std::vector<std::string> settings = {}) {
+    start_daemon(std::move(settings));
     client_ = connected_client();
     space_ = client_->open_space(descriptor());
     first_ = prompt(3);
@@ -69,8 +69,8 @@ class OperatorVerbs : public client::DaemonFixture {
   }
 
   // By a daemon before this one: nothing is in memory.
-  void leave_two_prompts_on_disk() {
-    store_two_prompts();
+  void leave_two_prompts_on_disk(std::vector<std::string> settings = {}) {
+    store_two_prompts(std::move(settings));
     ASSERT_TRUE(on_disk(5));
     space_.reset();
     client_.reset();
@@ -88,16 +88,20 @@ TEST_F(OperatorVerbs, TreeShowsWhatBranchesWhere) {
   store_two_prompts();
   ASSERT_TRUE(on_disk(5));
   const std::string tree = say({"tree"});
-  EXPECT_THAT(tree, StartsWith("space " + space_->digest().hex().substr(0, 12) +
-                               " (test model)\n"
-                               "`- 2 blocks, 64 tokens, 128 KiB, device+disk, used "));
+  EXPECT_THAT(
+      tree, StartsWith("space " + space_->digest().hex().substr(0, 12) +
+                       " (test model)\n"
+                       "`- 2 blocks, 64 tokens, 128 KiB, device+disk, 1 use, made 0 s ago, used "));
   EXPECT_THAT(tree, HasSubstr("\n   |- 2 blocks, 64 tokens, "));
   EXPECT_THAT(tree, HasSubstr("\n   `- 1 block, 32 tokens, "));
   EXPECT_THAT(tree, HasSubstr("[1 2 3 4 5 6 7 8 ...]"));
-  const json spaces = json::parse(say({"tree", "--json"}));
+  const json all = json::parse(say({"tree", "--json"}));
+  EXPECT_EQ(all.at("truncated"), false);
+  const json& spaces = all.at("spaces");
   ASSERT_EQ(spaces.size(), 1u);
   const json& root = spaces[0].at("prefixes").at(0);
   EXPECT_EQ(root.at("blocks"), 2);
+  EXPECT_EQ(root.at("uses"), 1);
   ASSERT_EQ(root.at("branches").size(), 2u);
   EXPECT_EQ(root.at("branches")[0].at("key"), keys_of(*space_, second_).back().hex());
 }
@@ -220,6 +224,29 @@ TEST_F(OperatorVerbs, WarmBringsPrefixesBackFromDisk) {
   EXPECT_THAT(refused({"warm"}, 2), HasSubstr("say what"));
 }
 
+TEST_F(OperatorVerbs, WarmStopsAtTheHostWhereThatIsSaid) {
+  ASSERT_NO_FATAL_FAILURE(leave_two_prompts_on_disk({"host.capacity=\"16MiB\""}));
+  EXPECT_THAT(say({"warm", "--all", "--to", "host", "--dry-run"}),
+              HasSubstr("2 prefixes would be warmed; 0 are whole in the host tier already\n"));
+  const json outcome = json::parse(say({"warm", "--all", "--to", "host", "--json"}));
+  EXPECT_EQ(outcome.at("to"), "host");
+  EXPECT_EQ(outcome.at("whole"), 2);
+  EXPECT_EQ(outcome.at("brought"), 5);
+  EXPECT_EQ(stats().at("tiers").at("host").at("blocks"), 5);
+  EXPECT_EQ(stats().at("tiers").at("device").at("blocks"), 0);
+  EXPECT_TRUE(stats_become("leases", 0));
+  EXPECT_THAT(say({"warm", "--all", "--to", "host"}), HasSubstr("; 2 more prefixes were whole"));
+  // In the device tier they are not yet; there is more than one way up.
+  EXPECT_EQ(json::parse(say({"warm", "--all", "--json"})).at("brought"), 5);
+  EXPECT_EQ(stats().at("tiers").at("host").at("promotions"), 5);
+  EXPECT_THAT(refused({"warm", "--all", "--to", "disk"}, 2), HasSubstr("--to"));
+}
+
+TEST_F(OperatorVerbs, WarmToAHostTierThatIsNotThereIsRefused) {
+  ASSERT_NO_FATAL_FAILURE(leave_two_prompts_on_disk());
+  EXPECT_THAT(refused({"warm", "--all", "--to", "host"}, 1), HasSubstr("there is no host tier"));
+}
+
 TEST_F(OperatorVerbs, WarmTakesTheBlocksOfPromptsInAFile) {
   ASSERT_NO_FATAL_FAILURE(leave_two_prompts_on_disk());
   const std::string manifest = directory().file("manifest.jsonl");
@@ -289,7 +316,11 @@ TEST_F(OperatorVerbs, LsFiltersAndSorts) {
   EXPECT_EQ(listed({"--held"}), json::array());
   const auto held = space_->acquire(space_->new_lease(), std::span(keys).first(2), {}, soon());
   EXPECT_EQ(listed({"--held"}).size(), 2u);
-  EXPECT_THAT(say({"ls", "--sort", "recent", "--limit", "1"}),
+  EXPECT_EQ(listed({"--sort", "hits", "--limit", "1"})[0].at("uses"), 2);
+  EXPECT_LE(listed({"--sort", "hits", "--reverse"})[0].at("uses"), 1);
+  EXPECT_GT(listed({"--sort", "age"})[0].at("created_unix_ms"), 1'600'000'000'000);
+  EXPECT_THAT(refused({"ls", "--reverse"}, 2), HasSubstr("--sort"));
+  EXPECT_THAT(say({"ls", "--sort", "last-use", "--limit", "1"}),
               AllOf(HasSubstr("test model\n"), HasSubstr("and 4 more; --limit 0 shows all\n")));
   EXPECT_THAT(refused({"ls", "--space", "another"}, 4), HasSubstr("there is no space 'another'"));
   EXPECT_THAT(refused({"ls", "--sort", "color"}, 2), HasSubstr("--sort"));
@@ -313,7 +344,7 @@ TEST_F(OperatorVerbs, SpeakJsonAndAskBeforeTheyDestroy) {
       {{"stats"}},
       {{"top", "--interval", "0.1", "--looks", "1"}},
       {{"ls"}, json::value_t::array},
-      {{"tree"}, json::value_t::array},
+      {{"tree"}},
       {{"inspect", key}},
       {{"why", "--tokens", tokens}},
       {{"warm", "--all", "--dry-run"}},

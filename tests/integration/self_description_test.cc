@@ -15,6 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 // The words that --help of a program or verb lists in front of its lines: options and verbs.
@@ -84,15 +85,21 @@ TEST(Manual, NamesEveryVerbAndOptionOfTerrace) {
       expect_words({verb, below});
     }
   }
+  for (const char* variable :
+       {"TERRACE_SOCKET", "TERRACE_TOKEN_FILE", "TERRACE_CA_FILE", "TERRACE_CERTIFICATE_FILE",
+        "TERRACE_KEY_FILE", "TERRACE_SERVER_NAME"})
+    EXPECT_THAT(manual.output, HasSubstr("\n\\fB" + std::string(variable) + "\\fR\n"));
   EXPECT_THAT(manual.output, HasSubstr(".SH EXIT STATUS\n.TP\n\\fB0\\fR\nDone"));
 }
 
 TEST(Manual, NamesEveryOptionOfTerraced) {
-  std::ifstream file(std::string(TERRACE_SOURCE_DIR) + "/docs/man/terraced.8");
+  std::ifstream file(TERRACE_DAEMON_MANUAL);
   const std::string page(std::istreambuf_iterator<char>(file), {});
   expect_good_roff(page);
   const auto words = words_of_help("terraced", {});
   EXPECT_THAT(words, IsSupersetOf({"--config", "--set"}));
+  EXPECT_THAT(page, HasSubstr("\\fI" TERRACE_INSTALLED_CONFIG "\\fR"));
+  EXPECT_THAT(page, Not(HasSubstr("@")));
   for (const std::string& word : words) EXPECT_THAT(page, HasSubstr("\\fB" + in_roff(word)));
 }
 
@@ -137,6 +144,36 @@ TEST(Completion, OfBashKnowsVerbsOptionsAndTheirWords) {
   std::ofstream(directory.file("model.gguf")) << "x";
   EXPECT_THAT(completions(script.output, {"tree", "--model", directory.path() + "/mo"}),
               UnorderedElementsAre(directory.file("model.gguf")));
+}
+
+// Zsh's own functions print what they are given.
+TEST(Completion, OfZshKnowsVerbsOptionsAndTheirWords) {
+  const ProcessResult script = run_program("terrace", {"completion", "zsh"});
+  ASSERT_EQ(script.status, 0) << script.errors;
+  const auto offered = [&](const std::string& words) {
+    const ProcessResult result = run_process(
+        {"/bin/sh", "-c",
+         "command -v zsh >/dev/null || exit 77; exec zsh -f -c \"compdef() { :; }; source "
+         "/dev/stdin; "
+         "_describe() { print -l -- \\${(P)2} }; _files() { print FILES }; _message() { :; }; "
+         "compadd() { shift; print -l -- \\$@ }; words=(terrace " +
+             words + "); CURRENT=\\$#words; _terrace\""},
+        {.input = script.output, .environment = {}});
+    std::set<std::string> found = {std::to_string(result.status.value_or(-1))};
+    std::istringstream lines(result.output);
+    for (std::string line; std::getline(lines, line);) found.insert(line.substr(0, line.find(':')));
+    return found;
+  };
+  if (offered("''").contains("77")) GTEST_SKIP() << "there is no zsh here";
+  EXPECT_THAT(offered("''"), IsSupersetOf({"0", "stats", "config", "--socket"}));
+  EXPECT_THAT(offered("--socket /x config ''"),
+              IsSupersetOf({"0", "check", "show", "--token-file"}));
+  EXPECT_THAT(offered("ls ''"), IsSupersetOf({"0", "--tier", "--json", "--socket", "--ca-file"}));
+  EXPECT_THAT(offered("ls --tier ''"),
+              UnorderedElementsAre("0", "device", "host", "disk", "redis"));
+  EXPECT_THAT(offered("tree --model ''"), UnorderedElementsAre("0", "FILES"));
+  EXPECT_THAT(offered("ls --token-file ''"), UnorderedElementsAre("0", "FILES"));
+  EXPECT_THAT(offered("completion ''"), IsSupersetOf({"0", "bash", "zsh", "fish"}));
 }
 
 // The shells may not be there: that their scripts name everything can be seen all the same.

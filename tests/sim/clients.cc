@@ -112,10 +112,12 @@ void Simulation::acquire() {
   if (remote_ && random_.chance(0.5))
     options.remote_deadline_ns =
         clock_->monotonic_ns() + static_cast<std::int64_t>(random_.pick(60)) * 1'000'000;
+  const bool warms = profile_.host_pages > 0 && random_.chance(0.08);
+  if (warms) options.into = Tier::host;
   // A lease that would be new comes to nothing in a space that is dropped.
   if (is_dropping(node.space) && client.leases.empty()) return;
   const bool known_lease =
-      !client.leases.empty() && (is_dropping(node.space) || random_.chance(0.3));
+      !client.leases.empty() && (is_dropping(node.space) || (!warms && random_.chance(0.3)));
   const LeaseId lease = known_lease ? any_lease(client).first : client.next_lease++;
   const std::uint64_t acquisition = ++acquisitions_;
   client.leases[lease].waiting.push_back(acquisition);
@@ -125,9 +127,9 @@ void Simulation::acquire() {
     for (const auto& [id, waits] : other->leases)
       for (const std::uint64_t earlier : waits.waiting)
         checked_since = std::min(checked_since, earlier);
-  const Asked asked{client.session,     lease,      acquisition,
-                    checked_since,      served_ns_, static_cast<std::uint64_t>(clock_->unix_ms()),
-                    options.wait_ms > 0};
+  const Asked asked{client.session,      lease,      acquisition,
+                    checked_since,       served_ns_, static_cast<std::uint64_t>(clock_->unix_ms()),
+                    options.wait_ms > 0, warms};
   cache_->acquire(
       client.session, lease, id_of(node.space), keys, options,
       [this, asked, nodes = std::move(nodes)](const std::vector<AcquiredBlock>& blocks) {
@@ -161,6 +163,14 @@ void Simulation::delivered(const Asked& asked, const std::vector<NodeId>& nodes,
       std::erase(lease->second.waiting, asked.acquisition) != 1)
     return fail("an answer to a lease that is gone, or a second one");
   if (blocks.size() > nodes.size()) return fail("more blocks than were asked for");
+  for (std::size_t i = 0; asked.warms && i < blocks.size(); ++i)
+    promises_.used(universe_.node(nodes[i]).key, asked.waits ? served_ns_ : asked.served_ns,
+                   asked.unix_ms);
+  if (asked.warms) {
+    ++tally_.warms;
+    forget(*client->second, asked.lease);
+    return cache_->release(asked.session, asked.lease);
+  }
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     note(blocks[i].slot);
     check_delivery(asked, blocks[i], nodes[i]);

@@ -33,6 +33,7 @@ constexpr Counter counters[] = {
     {"drops", &Tally::drops},
     {"lost_indices", &Tally::lost_indices},
     {"evicted_prefixes", &Tally::evicted_prefixes},
+    {"warms", &Tally::warms},
     {"restarts", &Tally::restarts},
     {"drains", &Tally::drains},
     {"crashes", &Tally::crashes},

@@ -92,7 +92,7 @@ struct Tally {
   std::uint64_t partial_matches = 0;
   std::uint64_t refused_claims = 0, awaited_blocks = 0, expired_waits = 0;  // single flight
   std::uint64_t lost_indices = 0;
-  std::uint64_t evicted_prefixes = 0;
+  std::uint64_t evicted_prefixes = 0, warms = 0;
   std::uint64_t pins = 0, drops = 0;
   std::uint64_t restarts = 0, drains = 0, crashes = 0, recovered_blocks = 0;
   std::uint64_t corruptions = 0, failures = 0;  // as the cache counted them

@@ -118,6 +118,7 @@ class Simulation {
     std::int64_t served_ns = 0;
     std::uint64_t unix_ms = 0;
     bool waits = false;  // for what others compute
+    bool warms = false;  // into the host tier, to hold nothing
   };
   struct Client {
     SessionId session = 0;

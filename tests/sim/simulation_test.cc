@@ -65,29 +65,14 @@ TEST(Simulation, EverythingThatItIsForHappens) {
   for (options.seed = 1; options.seed <= 30; ++options.seed) sum.add(run(options).tally);
   options.disk = DiskKind::store;
   for (; options.seed <= 60; ++options.seed) sum.add(run(options).tally);
-  for (const std::uint64_t counter : {sum.from_device,
-                                      sum.from_host,
-                                      sum.from_disk,
-                                      sum.from_redis,
-                                      sum.late_lookups,
-                                      sum.cut_loads,
-                                      sum.shared,
-                                      sum.seals,
-                                      sum.duplicates,
-                                      sum.refused_seals,
-                                      sum.partial_matches,
-                                      sum.pins,
-                                      sum.drops,
-                                      sum.restarts,
-                                      sum.drains,
-                                      sum.crashes,
-                                      sum.recovered_blocks,
-                                      sum.corruptions,
-                                      sum.failures,
-                                      sum.evictions,
-                                      sum.declined_loads,
-                                      sum.scribbles,
-                                      sum.rotten_records})
+  for (const std::uint64_t counter : {sum.from_device,    sum.from_host,       sum.from_disk,
+                                      sum.from_redis,     sum.late_lookups,    sum.cut_loads,
+                                      sum.shared,         sum.seals,           sum.duplicates,
+                                      sum.refused_seals,  sum.partial_matches, sum.pins,
+                                      sum.warms,          sum.drops,           sum.restarts,
+                                      sum.drains,         sum.crashes,         sum.recovered_blocks,
+                                      sum.corruptions,    sum.failures,        sum.evictions,
+                                      sum.declined_loads, sum.scribbles,       sum.rotten_records})
     EXPECT_GT(counter, 10u) << sum.json();
 }
 

@@ -58,6 +58,36 @@ TEST_F(CacheImport, GoesToTheDiskPastTheTiersAboveAndIsServed) {
   check();
 }
 
+TEST_F(CacheImport, ABlockMayComeBehindOneThatIsOnItsWay) {
+  for (const std::size_t disk_blocks : {8, 0}) {
+    start({.device_blocks = 4, .disk_blocks = disk_blocks});
+    const Prompt coming = prompt(2, 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      import(header_of(coming, i), contents(coming.keys[i]), false);
+      check();
+    }
+    EXPECT_EQ(disk_ ? disk_->under_way().size() : accelerator_.under_way(), 3u);
+    finish_everything();
+    check();
+    EXPECT_EQ(get(coming.keys), 3u);
+    on_disk_ = {};
+  }
+}
+
+TEST_F(CacheImport, WhatCameBehindABlockThatFailedIsOutOfReachUntilThatComes) {
+  start({.device_blocks = 4, .disk_blocks = 8});
+  const Prompt coming = prompt(2, 2);
+  for (std::size_t i = 0; i < 2; ++i) import(header_of(coming, i), contents(coming.keys[i]), false);
+  finish_disk(0, Status(StatusCode::io_error, "told to fail"));
+  check();
+  finish_everything();
+  check();
+  EXPECT_EQ(cache_->match(space_, coming.keys, {}).matched_blocks, 0u);
+  EXPECT_EQ(import(coming, 0), ImportOutcome::imported);
+  EXPECT_EQ(get(coming.keys), 2u);
+  check();
+}
+
 TEST_F(CacheImport, WithoutADiskGoesToTheDeviceTier) {
   start({.device_blocks = 4, .disk_blocks = 0});
   const Prompt coming = prompt(2, 3);

@@ -307,5 +307,15 @@ TEST_F(CacheTransferTest, ACacheThatEndsLetsCopiesComeToTheirEnd) {
   EXPECT_FALSE(put_.has_value());
 }
 
+TEST_F(CacheTransferTest, WhatIsUnderWayIsALeaseOfNobodysSession) {
+  start({});
+  const Prompt p = prompt(1, 2);
+  begin_put(p, 0, 2);
+  EXPECT_EQ(cache_->stats().sessions, 0u);
+  EXPECT_EQ(cache_->stats().leases, 1u);
+  finish_everything();
+  expect_nothing_held();
+}
+
 }  // namespace
 }  // namespace terrace::storage

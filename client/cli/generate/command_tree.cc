@@ -21,6 +21,7 @@ CommandOption to_option(const CLI::Option& from) {
   option.name = option.positional ? from.get_name(true) : "--" + from.get_lnames().front();
   option.about = from.get_description();
   option.required = from.get_required();
+  option.environment = from.get_envname();
   if (from.get_items_expected_max() == 0) return option;
   const std::string type = from.get_type_name();
   option.choices = choices_of(type);

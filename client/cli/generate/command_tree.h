@@ -13,6 +13,7 @@ struct CommandOption {
   std::string about;
   std::string value;                 // what it takes: "N", "FILE"; "" for a flag
   std::vector<std::string> choices;  // if it takes one of few words
+  std::string environment;           // the variable that stands for it, if there is one
   bool positional = false, required = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <set>
 
 namespace terrace::cli {
 namespace {
@@ -146,11 +147,17 @@ void print_zsh_completion(const std::vector<Command>& commands, std::ostream& ou
       for (const Command& below : commands)
         if (below.path == command.path + " " + verb)
           out << "      " << described(verb, below.about) << "\n";
+    std::set<std::string> own;
     for (const CommandOption& option : command.options) {
+      own.insert(option.name);
       if (!option.positional) out << "      " << described(option.name, option.about) << "\n";
       for (const std::string& choice : option.choices)
         if (option.positional) out << "      " << described(choice, option.about) << "\n";
     }
+    // Those of the whole program stand behind a verb, too.
+    for (const CommandOption& option : program.options)
+      if (!own.contains(option.name))
+        out << "      " << described(option.name, option.about) << "\n";
     out << "    ) ;;\n";
   }
   out << "  esac\n"

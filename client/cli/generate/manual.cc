@@ -62,7 +62,7 @@ constexpr Example examples[] = {
     {"terrace tree --model model.gguf", "Prefixes as they branch, as text."},
     {"terrace why --prompt-file question.txt --system-file system.txt --model model.gguf",
      "What a question would find in the cache, and why not more."},
-    {"terrace ls --tier disk --sort age --limit 20",
+    {"terrace ls --tier disk --sort last-use --reverse --limit 20",
      "What lies on disk and was unused the longest."},
     {"terrace warm --hottest 20", "Brings what was used last back after a restart."},
     {"terrace top --json --interval 10 >> figures.jsonl", "A line of figures each ten seconds."},
@@ -107,8 +107,13 @@ void print_manual(const std::vector<Command>& commands, const std::string& versi
     out << ".TP\n" << bold(std::to_string(code.value)) << "\n" << sentence(code.meaning) << "\n";
   out << ".SH ENVIRONMENT\n.TP\n"
       << bold("TERRACE_SOCKET") << "\n"
-      << roff("Where the daemon listens, unless --socket says otherwise.") << "\n"
-      << ".SH FILES\n.TP\n"
+      << roff("Where the daemon listens, unless --socket or --connect says otherwise.") << "\n";
+  for (const CommandOption& option : program.options)
+    if (!option.environment.empty())
+      out << ".TP\n"
+          << bold(option.environment) << "\n"
+          << roff("As " + option.name + ", unless that is given.") << "\n";
+  out << ".SH FILES\n.TP\n"
       << italic("/run/terrace/terraced.sock") << "\n"
       << roff(
              "The daemon's socket where it runs as root; of other users it is "

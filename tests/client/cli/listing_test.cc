@@ -151,10 +151,13 @@ TEST(Listing, RowsTellAgesSpacesAndWhatIsLeftOut) {
   TableRows rows(10'000, labels, out);
   ListedBlock used = block(1, 50, 1, 0);
   used.recency = 7'000;
+  used.uses = 12;
+  used.created_unix_ms = 1'000;
   rows.add(used);
   rows.end(2);
-  EXPECT_THAT(out.str(),
-              HasSubstr("320000000000       0      32   720 KiB        0      3 s  disk  "));
+  EXPECT_THAT(
+      out.str(),
+      HasSubstr("320000000000       0      32   720 KiB        0    12      3 s      9 s  disk  "));
   EXPECT_THAT(out.str(), HasSubstr("demo?[2J\nand 2 more; --limit 0 shows all\n"));
 }
 
@@ -175,18 +178,22 @@ TEST(SelectBlocks, TheFirstOfManyComeInOrder) {
   for (std::uint8_t i = 0; i < 50; ++i) {
     blocks.push_back(block(1, i, 1, i));
     blocks.back().recency = 100 - i;
+    blocks.back().created_unix_ms = 1000 + i;
+    blocks.back().uses = i == 7 ? 9 : 1;
     blocks.back().bytes = i / 2;
   }
   std::mt19937 random(3);
   std::shuffle(blocks.begin(), blocks.end(), random);
-  const auto first = [&](BlockOrder order, std::size_t limit) {
-    FirstBlocks chosen(order, limit);
+  const auto first = [&](BlockOrder order, std::size_t limit, bool reverse = false) {
+    FirstBlocks chosen(order, reverse, limit);
     for (const ListedBlock& one : blocks) chosen.add(one);
     EXPECT_EQ(chosen.seen(), 50u);
     return names(chosen.take());
   };
-  EXPECT_EQ(first(BlockOrder::recent, 3), (std::vector<int>{0, 1, 2}));
-  EXPECT_EQ(first(BlockOrder::age, 3), (std::vector<int>{49, 48, 47}));
+  EXPECT_EQ(first(BlockOrder::hits, 2), (std::vector<int>{7, 0}));
+  EXPECT_EQ(first(BlockOrder::last_use, 3), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(first(BlockOrder::last_use, 3, true), (std::vector<int>{49, 48, 47}));
+  EXPECT_EQ(first(BlockOrder::age, 3), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(first(BlockOrder::depth, 2), (std::vector<int>{49, 48}));
   // Of the same size the smaller key is first.
   EXPECT_EQ(first(BlockOrder::size, 3), (std::vector<int>{48, 49, 46}));
