@@ -24,10 +24,6 @@ std::optional<std::uint32_t> as_number(const std::string& text) {
   return number;
 }
 
-Digest digest_of_token(std::string_view token) {
-  return sha256({reinterpret_cast<const std::uint8_t*>(token.data()), token.size()});
-}
-
 bool named(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -40,9 +36,14 @@ std::string who(const Credentials& credentials) {
 
 }  // namespace
 
+std::optional<Digest> digest_of_token(std::string_view token) {
+  if (token.empty()) return std::nullopt;
+  return sha256({reinterpret_cast<const std::uint8_t*>(token.data()), token.size()});
+}
+
 Result<uid_t> find_user(const std::string& name) {
   if (const auto number = as_number(name)) return *number;
-  // At start, on the only thread there is.
+  // On the main thread only.
   if (const passwd* const entry = ::getpwnam(name.c_str())) return entry->pw_uid;
   return error(StatusCode::invalid_argument, "there is no user '" + name + "'");
 }
@@ -98,17 +99,18 @@ bool AccessPolicy::applies(const Rule& rule, const Credentials& credentials) {
           named(rule.options.certificates, credentials.certificate));
 }
 
-Result<Grant> AccessPolicy::login(const Credentials& credentials, std::string_view token) const {
-  const Digest shown = digest_of_token(token);
+Result<Grant> AccessPolicy::login(const Credentials& credentials,
+                                  const std::optional<Digest>& token) const {
+  const Digest shown = token.value_or(Digest{});
   bool known = false;
   std::string tenant;
   Grant grant;
   for (const Rule& rule : rules_) {
     // Looks at every rule, and at each byte, whatever it has found: time tells nothing of tokens.
     const bool same =
-        rule.token && CRYPTO_memcmp(rule.token->data(), shown.data(), shown.size()) == 0;
+        token && rule.token && CRYPTO_memcmp(rule.token->data(), shown.data(), shown.size()) == 0;
     known = known || same;
-    if ((token.empty() ? rule.token.has_value() : !same) || !applies(rule, credentials)) continue;
+    if ((!token ? rule.token.has_value() : !same) || !applies(rule, credentials)) continue;
     const config::AccessRule& gives = rule.options;
     grant.worker = grant.worker || gives.worker;
     grant.operate = grant.operate || gives.operate;
@@ -122,7 +124,7 @@ Result<Grant> AccessPolicy::login(const Credentials& credentials, std::string_vi
     grant.tenant = name;
   }
   if (!grant.rules.empty()) return grant;
-  if (!token.empty())
+  if (token)
     return error(StatusCode::failed_precondition,
                  known ? "this token is not for this way of connecting"
                        : "no rule of [access] has this token");

@@ -32,7 +32,15 @@ struct Grant {
   // Whose spaces it is about, as their descriptors name it; nothing: anybody's.
   std::optional<std::string> tenant;
   std::string rules;  // for the log: the names of those that apply
+
+  bool gives_the_same_as(const Grant& other) const {
+    return worker == other.worker && operate == other.operate && view == other.view &&
+           tenant == other.tenant;
+  }
 };
+
+// What a login shows; nothing for no token.
+std::optional<Digest> digest_of_token(std::string_view token);
 
 class AccessPolicy {
  public:
@@ -41,11 +49,12 @@ class AccessPolicy {
   // message quotes a token.
   static Result<AccessPolicy> load(const config::AccessOptions& options);
 
-  // failed_precondition, with a reason for whoever is refused, if no rule applies. A token that is
-  // shown must be that of some rule. Without a token, and a rule that applies, the daemon's user
+  // failed_precondition, with a reason for the log, if no rule applies: whoever shows a token must
+  // not learn of what is known of it. `token` is the SHA-256 of one that is shown, which must be
+  // that of some rule. Without a token, and a rule that applies, the daemon's user
   // and root get everything on its Unix sockets, and while there are no rules at all so does
   // everybody whom a socket's file lets in.
-  Result<Grant> login(const Credentials& credentials, std::string_view token) const;
+  Result<Grant> login(const Credentials& credentials, const std::optional<Digest>& token) const;
 
   // How the spaces of a tenant are named.
   const std::string& shared_name(const std::string& tenant) const;

@@ -116,11 +116,13 @@ Connection::Connection(Context& context, kj::Own<kj::AsyncIoStream> stream, Cred
                        : std::make_shared<PeerProcess>();
   messages_->watch(network_);
   ++context_.connections;
+  context_.peers.insert(peer_.get());
   if (!peer_->credentials.local()) ++context_.strangers;
 }
 
 Connection::~Connection() {
   --context_.connections;
+  context_.peers.erase(peer_.get());
   if (!peer_->credentials.local() && !peer_->grant) --context_.strangers;
   if (peer_->session) context_.sessions.connection_lost(peer_->session->id());
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
+#include <unordered_set>
 
 #include "cache_daemon/access_policy.h"
 #include "cache_daemon/call_metrics.h"
@@ -15,6 +17,8 @@
 #include "storage/tiered_cache.h"
 
 namespace terrace::daemon {
+
+struct Peer;
 
 struct Context {
   const config::DaemonConfig& config;
@@ -30,9 +34,11 @@ struct Context {
   // Read by those who tell about the daemon only.
   std::size_t connections = 0;
   std::size_t strangers = 0;  // of them, over TCP and without login yet
+  std::unordered_set<Peer*> peers = {};
   AllCallMetrics calls = {};
   bool draining = false;
-  std::size_t operator_payloads = 0;  // in memory
+  // In memory. What counts in it may go after this.
+  std::shared_ptr<std::size_t> operator_payloads = std::make_shared<std::size_t>(0);
 };
 
 constexpr const char* version = TERRACE_VERSION;

@@ -12,13 +12,12 @@
 
 #include "cache_daemon/limits.h"
 #include "core/bytes.h"
+#include "protocol/kj_time.h"
 
 namespace terrace::daemon {
 namespace {
 
-kj::Duration kj_duration(std::chrono::nanoseconds duration) {
-  return duration.count() * kj::NANOSECONDS;
-}
+using protocol::kj_duration;
 
 std::string random_boot_id() {
   std::array<std::uint8_t, 16> bytes{};
@@ -144,7 +143,8 @@ void Daemon::serve(kj::Own<kj::AsyncIoStream> stream, Credentials credentials) {
     spdlog::warn("refusing a connection: limits.max_connections = {}", most);
     return;
   }
-  if (!credentials.local() && context_.strangers > most / strangers_divisor) {
+  if (!credentials.local() &&
+      context_.strangers >= std::max<std::size_t>(most / strangers_divisor, 1)) {
     spdlog::warn("refusing a connection of {}: {} over TCP have not logged in yet",
                  credentials.address, context_.strangers);
     return;
@@ -175,6 +175,23 @@ Status Daemon::open_entrance() {
   if (!entrance) return entrance.error();
   entrance_ = std::move(*entrance);
   return {};
+}
+
+void Daemon::take_over(const config::DaemonConfig& config, AccessPolicy access) {
+  engines_->cache->set_quotas(tenant_quotas(config));
+  engines_->cache->set_max_ages(space_ages(config));
+  access_ = std::move(access);
+  for (Peer* const peer : context_.peers) {
+    if (!peer->grant) continue;
+    const auto now = access_.login(peer->credentials, peer->token);
+    if (now && now->gives_the_same_as(*peer->grant)) continue;
+    spdlog::info(
+        "cutting the connection of {}: the rules of [access] do not give its login the "
+        "same any more",
+        peer->name());
+    peer->cut.fulfiller->fulfill();
+  }
+  if (entrance_) entrance_->read_files_again();
 }
 
 kj::Promise<void> Daemon::run_completions_forever() {

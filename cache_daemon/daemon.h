@@ -42,11 +42,9 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   bool draining() const { return context_.draining; }
 
   // Takes over from `config` the tenants' quotas, as far as the cache knows them by name, and how
-  // old blocks may become.
-  void take_over(const config::DaemonConfig& config) {
-    engines_->cache->set_quotas(tenant_quotas(config));
-    engines_->cache->set_max_ages(space_ages(config));
-  }
+  // old blocks may become; and who may do what: a connection whose login would not be given the
+  // same now is cut. Reads the files of TLS again.
+  void take_over(const config::DaemonConfig& config, AccessPolicy access);
 
  private:
   struct NamedSocket {
@@ -84,7 +82,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   std::unique_ptr<DeviceTier> device_;
   SessionTable sessions_;
   DeadlineTimer deadlines_;
-  const AccessPolicy access_;
+  AccessPolicy access_;
   Context context_;
   kj::TaskSet tasks_;
   kj::TaskSet connections_;

@@ -108,13 +108,24 @@ kj::Promise<void> LoginServer::login(LoginContext call) {
   KJ_REQUIRE(!peer_->grant, "this connection has logged in already");
   KJ_REQUIRE(!peer_->logging_in, "one login at a time");
   const auto params = call.getParams();
-  if (params.getProtocolVersion() != protocol::PROTOCOL_VERSION)
-    return refuse(other_version(params.getProtocolVersion()));
+  if (params.getProtocolVersion() != protocol::PROTOCOL_VERSION) {
+    const Status why = other_version(params.getProtocolVersion());
+    spdlog::warn("refusing a login of {}: {}", peer_->name(), why.message());
+    return refuse(why);
+  }
   const auto token = params.getToken();
-  const auto grant = context_.access.login(peer_->credentials, {token.begin(), token.size()});
-  if (!grant) return refuse(grant.error());
+  const auto shown = digest_of_token({token.begin(), token.size()});
+  const auto grant = context_.access.login(peer_->credentials, shown);
+  if (!grant) {
+    spdlog::warn("refusing a login of {}: {}", peer_->name(), grant.error().message());
+    // Whoever guesses a token must not learn that there is something about it.
+    return refuse(shown ? Status(StatusCode::failed_precondition,
+                                 "no rule of [access] is for this client with this token")
+                        : grant.error());
+  }
   peer_->client_name = printable_name(params.getClientName());
   peer_->grant = *grant;
+  peer_->token = shown;
   if (!peer_->credentials.local()) --context_.strangers;
   spdlog::debug("{} logged in by {}", peer_->name(), grant->rules);
 
@@ -149,7 +160,6 @@ kj::Promise<void> LoginServer::login(LoginContext call) {
 }
 
 kj::Promise<void> LoginServer::refuse(const Status& why) {
-  spdlog::warn("refusing a login of {}: {}", peer_->name(), why.message());
   if (++peer_->failed_logins > max_failed_logins) {
     peer_->cut.fulfiller->fulfill();
     // Answered all the same: a call that never ends would outlive its connection.

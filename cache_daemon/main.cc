@@ -107,8 +107,14 @@ class Housekeeping final : private kj::TaskSet::ErrorHandler {
                     choice ? "no options" : choice.error().message());
       return;
     }
-    const Reload reload = take_over(options_, std::get<Options>(*choice));
-    daemon_.take_over(options_.config);
+    const Options& wanted = std::get<Options>(*choice);
+    auto access = AccessPolicy::load(access_to_take_over(options_.config, wanted.config));
+    if (!access) {
+      spdlog::error("SIGHUP: everything stays as it is: {}", access.error().message());
+      return;
+    }
+    const Reload reload = take_over(options_, wanted);
+    daemon_.take_over(options_.config, std::move(*access));
     set_log_level(options_.config.log.level);
     spdlog::info("SIGHUP: {}", reload.applied.empty() ? "nothing to take over"
                                                       : "took over " + joined(reload.applied));

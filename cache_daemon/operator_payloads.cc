@@ -19,16 +19,19 @@ class OperatorServer::PayloadPlace {
  public:
   // Null where there is no place.
   static std::shared_ptr<PayloadPlace> take(Context& context) {
-    if (context.operator_payloads >= max_operator_payloads) return nullptr;
-    return std::make_shared<PayloadPlace>(context);
+    if (*context.operator_payloads >= max_operator_payloads) return nullptr;
+    return std::make_shared<PayloadPlace>(context.operator_payloads);
   }
-  explicit PayloadPlace(Context& context) : context_(context) { ++context_.operator_payloads; }
-  ~PayloadPlace() { --context_.operator_payloads; }
+  explicit PayloadPlace(std::shared_ptr<std::size_t> taken) : taken_(std::move(taken)) {
+    ++*taken_;
+  }
+  ~PayloadPlace() { --*taken_; }
   PayloadPlace(const PayloadPlace&) = delete;
   PayloadPlace& operator=(const PayloadPlace&) = delete;
 
  private:
-  Context& context_;
+  // The cache keeps it with what it reads, and ends after the context.
+  std::shared_ptr<std::size_t> taken_;
 };
 
 struct OperatorServer::UnfinishedImport {
@@ -112,8 +115,7 @@ kj::Promise<void> OperatorServer::importSpace(ImportSpaceContext call) {
   if (!descriptor) return refusal(descriptor.error());
   if (!may_see_tenant(descriptor->tenant))
     return refusal({StatusCode::failed_precondition, "it is the space of another tenant"});
-  const auto space = context_.cache.open_space(*descriptor);
-  if (!space) return refusal(space.error());
+  (void)open_space_for(context_.cache, *descriptor, peer_->grant->tenant, context_.config.limits);
   call.getResults().setDigest(protocol::pack(descriptor->digest()));
   return kj::READY_NOW;
 }

@@ -54,9 +54,9 @@ kj::Promise<void> OperatorServer::pin(PinContext call) {
 
 kj::Promise<void> OperatorServer::unpin(UnpinContext call) {
   const BlockKey key = read_key(call.getParams().getKey());
-  // A pin outlives its block.
+  // A pin outlives its block. Others' do not exist for this login, in the words of the cache.
   for (const storage::PinInfo& pin : context_.cache.pins())
-    if (pin.key == key && !may_see_space(pin.space)) require_block(key);
+    if (pin.key == key && !may_see_space(pin.space)) return refusal(storage::not_pinned(key));
   const Status status = context_.cache.unpin(key);
   if (!status.ok()) return refusal(status);
   return kj::READY_NOW;

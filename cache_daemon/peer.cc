@@ -6,6 +6,7 @@
 #include <array>
 
 #include "cache_daemon/limit_errors.h"
+#include "cache_daemon/operator_answers.h"
 
 namespace terrace::daemon {
 namespace {
@@ -25,6 +26,17 @@ void require_shared_memory(const Peer& peer) {
   if (peer.credentials.local()) return;
   kj::throwFatalException(KJ_EXCEPTION(
       FAILED, "memory is shared with clients on a Unix socket only; others send and fetch blocks"));
+}
+
+storage::SpaceId open_space_for(storage::TieredCache& cache, const SpaceDescriptor& descriptor,
+                                const std::optional<std::string>& tenant,
+                                const config::DaemonLimits& limits) {
+  if (tenant && !cache.find_space(descriptor.digest()))
+    require_within("limits.max_spaces_per_tenant", limits.max_spaces_per_tenant,
+                   cache.spaces_of(descriptor.tenant) + 1, "spaces");
+  const auto space = cache.open_space(descriptor);
+  if (!space) kj::throwFatalException(refusal(space.error()));
+  return *space;
 }
 
 capnp::Capability::Server::DispatchCallResult counted(

@@ -20,8 +20,9 @@ namespace terrace::daemon {
 struct Peer {
   Credentials credentials;
   std::shared_ptr<PeerProcess> process;
-  std::optional<Grant> grant;  // once logged in
-  std::string client_name;     // likewise; fit for a log line
+  std::optional<Grant> grant;   // once logged in
+  std::optional<Digest> token;  // that it was given for
+  std::string client_name;      // likewise; fit for a log line
   std::size_t failed_logins = 0;
   bool logging_in = false;           // a login waits for its answer
   std::shared_ptr<Session> session;  // once opened
@@ -35,6 +36,12 @@ struct Peer {
 
 // Throws for a client on another host: it has no memory in common with the daemon.
 void require_shared_memory(const Peer& peer);
+
+// Opens the space in the cache. Throws for what the cache refuses and, where the login has a
+// tenant, past limits.max_spaces_per_tenant: he must not use up what is there for all.
+storage::SpaceId open_space_for(storage::TieredCache& cache, const SpaceDescriptor& descriptor,
+                                const std::optional<std::string>& tenant,
+                                const config::DaemonLimits& limits);
 
 // Calls `dispatch` as one of the requests that a connection may have open.
 capnp::Capability::Server::DispatchCallResult counted(

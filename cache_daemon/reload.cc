@@ -19,7 +19,7 @@ std::string tenant_of(const std::string& key) {
 
 bool may_change(const std::string& key, const DaemonConfig& running) {
   if (key == "log.level" || key == "log.slow_ms" || key == "drain_deadline_s") return true;
-  if (key.starts_with("spaces.")) return true;
+  if (key.starts_with("spaces.") || key.starts_with("access.")) return true;
   const std::string tenant = tenant_of(key);
   return !tenant.empty() &&
          std::ranges::find(running.tenants, tenant, &TenantOptions::name) != running.tenants.end();
@@ -32,6 +32,13 @@ std::map<std::string, std::string> values_of(const std::vector<Setting>& setting
 }
 
 }  // namespace
+
+config::AccessOptions access_to_take_over(const DaemonConfig& running, const DaemonConfig& wanted) {
+  // Whoever has logged in knows by what names tenants share.
+  config::AccessOptions access = running.access;
+  access.rules = wanted.access.rules;
+  return access;
+}
 
 Reload take_over(Options& running, const Options& wanted) {
   Reload reload;
@@ -54,6 +61,7 @@ Reload take_over(Options& running, const Options& wanted) {
   running.config.log.slow = wanted.config.log.slow;
   running.config.drain_deadline = wanted.config.drain_deadline;
   running.config.spaces = wanted.config.spaces;
+  running.config.access = access_to_take_over(running.config, wanted.config);
   for (TenantOptions& tenant : running.config.tenants) {
     const auto set = std::ranges::find(wanted.config.tenants, tenant.name, &TenantOptions::name);
     tenant = set != wanted.config.tenants.end() ? *set : TenantOptions{.name = tenant.name};

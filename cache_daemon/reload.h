@@ -14,6 +14,10 @@ struct Reload {
   std::vector<std::string> at_next_start;  // keys whose change needs one
 };
 
+// The rules of `wanted` with what stays as it is in `running`.
+config::AccessOptions access_to_take_over(const config::DaemonConfig& running,
+                                          const config::DaemonConfig& wanted);
+
 // Makes of `running` what it may become of `wanted` and says what that was. What it could not take
 // over stays as it was in `running`, and is named again the next time.
 Reload take_over(Options& running, const Options& wanted);

@@ -64,7 +64,7 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
   Server(RemoteEntrance& entrance, kj::AsyncIoContext& io, kj::Own<kj::TlsContext> tls)
       : entrance_(entrance),
         io_(io),
-        tls_(kj::mv(tls)),
+        tls_(hold(kj::mv(tls))),
         receiver_(io.lowLevelProvider->wrapListenSocketFd(
             entrance.listening_.get(), kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC |
                                            kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK)),
@@ -79,17 +79,41 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
     for (;;) {
       control_.whenBecomesReadable().wait(io_.waitScope);
       drain_eventfd(entrance_.control_fd_);
-      const std::scoped_lock lock(entrance_.mutex_);
-      if (!entrance_.running_) return;
-      if (!entrance_.accepting_) {
-        accepting_ = nullptr;
-        receiver_ = nullptr;
-        entrance_.listening_.reset();
+      bool files_changed = false;
+      {
+        const std::scoped_lock lock(entrance_.mutex_);
+        if (!entrance_.running_) return;
+        if (!entrance_.accepting_) {
+          accepting_ = nullptr;
+          receiver_ = nullptr;
+          entrance_.listening_.reset();
+        }
+        files_changed = std::exchange(entrance_.files_changed_, false);
       }
+      if (files_changed) read_files_again();
     }
   }
 
  private:
+  // Connections keep the one that they began with.
+  using Tls = std::shared_ptr<kj::Own<kj::TlsContext>>;
+  static Tls hold(kj::Own<kj::TlsContext> tls) {
+    if (tls.get() == nullptr) return nullptr;
+    return std::make_shared<kj::Own<kj::TlsContext>>(kj::mv(tls));
+  }
+
+  void read_files_again() {
+    if (!tls_) return;
+    auto made =
+        make_tls(entrance_.options_.tcp, io_.provider->getTimer(), entrance_.options_.limit);
+    if (!made) {
+      spdlog::error("TLS stays as it is: {}", made.error().message());
+      return;
+    }
+    tls_ = hold(kj::mv(*made));
+    spdlog::info("TLS: read certificates and key again");
+  }
+
   kj::Promise<void> accept_next() {
     return receiver_->acceptAuthenticated().then(
         [this](kj::AuthenticatedStream&& stream) {
@@ -126,7 +150,8 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
     const std::string address = stream.peerIdentity->toString().cStr();
     if (!tls_) return hand_over(kj::mv(stream.stream), "", address).attach(kj::mv(closed));
     ++handshakes_;
-    return tls_->wrapServer(kj::mv(stream))
+    return (*tls_)
+        ->wrapServer(kj::mv(stream))
         .attach(kj::defer([this] { --handshakes_; }))
         .then([this, address](kj::AuthenticatedStream&& secure) {
           auto& identity = kj::downcast<kj::TlsPeerIdentity>(*secure.peerIdentity);
@@ -137,7 +162,7 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
           }
           return hand_over(kj::mv(secure.stream), std::move(name), address);
         })
-        .attach(kj::mv(closed));
+        .attach(kj::mv(closed), Tls(tls_));
   }
 
   kj::Promise<void> hand_over(kj::Own<kj::AsyncIoStream> outside, std::string certificate,
@@ -176,7 +201,7 @@ class RemoteEntrance::Server final : private kj::TaskSet::ErrorHandler {
 
   RemoteEntrance& entrance_;
   kj::AsyncIoContext& io_;
-  kj::Own<kj::TlsContext> tls_;
+  Tls tls_;
   kj::Own<kj::ConnectionReceiver> receiver_;
   kj::UnixEventPort::FdObserver control_;
   std::size_t open_ = 0, handshakes_ = 0;
@@ -239,6 +264,14 @@ void RemoteEntrance::close() {
   {
     const std::scoped_lock lock(mutex_);
     accepting_ = false;
+  }
+  signal_eventfd(control_fd_);
+}
+
+void RemoteEntrance::read_files_again() {
+  {
+    const std::scoped_lock lock(mutex_);
+    files_changed_ = true;
   }
   signal_eventfd(control_fd_);
 }

@@ -47,6 +47,9 @@ class RemoteEntrance {
   std::uint16_t port() const { return port_; }
   // Accepts no more; connections stay.
   void close();
+  // Shows, and asks for, what the files of TLS hold now: to whoever connects from then on. What is
+  // wrong with them is a line of the log, and then everything stays as it is.
+  void read_files_again();
 
  private:
   class Server;  // lives on the thread
@@ -72,7 +75,7 @@ class RemoteEntrance {
   kj::Own<kj::UnixEventPort::FdObserver> observer_;
   std::mutex mutex_;
   std::vector<Arrival> arrivals_;
-  bool accepting_ = true, running_ = true;
+  bool accepting_ = true, running_ = true, files_changed_ = false;
   std::thread thread_;
   kj::Promise<void> taking_ = nullptr;
 };

@@ -172,12 +172,14 @@ void Session::admit_space(const BlockKey& digest) {
 
 void Session::abandon() {
   pending_.clear();
+  staging_.reset();  // copies under way keep it
   if (!ended_) cache_.abandon_session(id_);
 }
 
 void Session::end() {
   pending_.clear();
   if (std::exchange(ended_, true)) return;
+  staging_.reset();
   leases_.clear();
   cache_.end_session(id_);
 }

@@ -109,10 +109,10 @@ kj::Promise<void> SessionServer::openSpace(OpenSpaceContext call) {
   KJ_REQUIRE(descriptor.has_value(), descriptor.error().message().c_str());
   descriptor->tenant = session_->tenant().value_or(context_.access.shared_name(descriptor->tenant));
   session_->admit_space(descriptor->digest());
-  const auto space = context_.cache.open_space(*descriptor);
-  KJ_REQUIRE(space.has_value(), space.error().message().c_str());
+  const storage::SpaceId space =
+      open_space_for(context_.cache, *descriptor, session_->tenant(), context_.config.limits);
   auto results = call.getResults();
-  results.setSpace(kj::heap<SpaceServer>(context_, peer_, session_, *space));
+  results.setSpace(kj::heap<SpaceServer>(context_, peer_, session_, space));
   results.setDigest(protocol::pack(descriptor->digest()));
   return kj::READY_NOW;
 }

@@ -1,9 +1,11 @@
 // What is asked of single blocks, prefixes and sessions.
 #include <kj/debug.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cache_daemon/explanation.h"
 #include "cache_daemon/limit_errors.h"
 #include "cache_daemon/operator_answers.h"
 #include "cache_daemon/viewer_server.h"
@@ -32,47 +34,11 @@ ordered_json slot_json(const storage::BlockDetails::SlotDetails& slot) {
           {"sealed_by_session", slot.sealer}};
 }
 
-const char* state_name(BlockState state) {
-  switch (state) {
-    case BlockState::absent:
-      return "absent";
-    case BlockState::pending:
-      return "pending";
-    case BlockState::device:
-    case BlockState::host:
-    case BlockState::disk:
-    case BlockState::redis:
-      break;
-  }
-  return to_string(static_cast<Tier>(static_cast<std::uint8_t>(state) -
-                                     static_cast<std::uint8_t>(BlockState::device)));
-}
-
 // What an explanation waits for Redis at most: longer than a match may.
 constexpr std::int64_t redis_patience_ns = 1'000'000'000;
 
-// What the tier that other hosts share says of the first block that is missing.
-std::string redis_says(const storage::RemoteUsage& usage, bool asked, bool late) {
-  if (usage.breaker != storage::Breaker::closed)
-    return "; Redis is not asked, because it failed: " + usage.last_failure;
-  if (late) return "; Redis did not answer in time";
-  return asked ? "; nor does Redis have it" : "; Redis is not asked";
-}
-
-// Why a block is where it is, or is not.
-std::string reason(const storage::MatchResult& found, std::size_t i, std::uint32_t block_tokens,
-                   const std::string& redis) {
-  const BlockState state = found.blocks[i];
-  if (i < found.matched_blocks) return "a hit";
-  if (state == BlockState::pending) return "a session is computing it now";
-  if (is_present(state)) return "it is there, but a block before it is missing: out of reach";
-  if (i > found.matched_blocks) return "it follows a missing block";
-  std::string why = "no block with these tokens is known here: never sealed, or evicted" + redis;
-  if (found.partial_tokens > 0)
-    why += "; " + std::to_string(found.partial_tokens) + " of its " + std::to_string(block_tokens) +
-           " tokens agree with block " + found.partial_key.hex();
-  return why;
-}
+// Keys that are looked at in one turn behind an answer of Redis, which is of no more.
+constexpr std::size_t max_keys_looked_at = 4096;
 
 }  // namespace
 
@@ -115,18 +81,30 @@ kj::Promise<void> ViewerServer::explain(ExplainContext call) {
   const storage::SpaceId space = require_space(digest);
   require_within("limits.max_keys_per_call", context_.config.limits.max_keys_per_call,
                  tokens->size() / context_.cache.space(space)->block_tokens, "blocks");
-  Question question{space, {tokens->begin(), tokens->end()}, {}, 0};
-  question.keys =
-      derive_block_keys(digest, question.tokens, context_.cache.space(space)->block_tokens);
-  question.redis_deadline_ns = SystemClock().monotonic_ns() + redis_patience_ns;
-  const std::size_t known_blocks =
-      context_.cache.match(space, question.keys, question.tokens).matched_blocks;
-  auto shared = std::make_shared<const Question>(std::move(question));
-  return ask_redis(shared, known_blocks).then([this, call, shared](bool asked) mutable {
-    const storage::MatchResult found =
-        context_.cache.match(shared->space, shared->keys, shared->tokens);
-    call.getResults().setJson(explanation(*shared, found, asked).dump());
-  });
+  auto explanation = std::make_shared<Explanation>(
+      context_.cache, space, digest, std::vector<Token>(tokens->begin(), tokens->end()));
+  const std::int64_t redis_deadline_ns = SystemClock().monotonic_ns() + redis_patience_ns;
+  return in_turns(context_, [explanation] { return explanation->derive_keys(); })
+      .then([this, explanation] {
+        return in_turns(context_, [explanation] { return explanation->match(); });
+      })
+      .then([this, explanation, redis_deadline_ns] {
+        auto question = std::make_shared<const Question>(Question{
+            explanation->space(), explanation->tokens(), explanation->keys(), redis_deadline_ns});
+        return ask_redis(question, explanation->matched_blocks());
+      })
+      .then([this, call, explanation, redis_deadline_ns](bool asked) mutable {
+        const bool late = SystemClock().monotonic_ns() >= redis_deadline_ns;
+        explanation->forget_match();
+        return in_turns(context_, [explanation] { return explanation->match(); })
+            .then([this, explanation, asked, late] {
+              return in_turns(
+                  context_, [explanation, asked, late] { return explanation->write(asked, late); });
+            })
+            .then([call, explanation]() mutable {
+              call.getResults().setJson(explanation->take_json().c_str());
+            });
+      });
 }
 
 // As a match does it: what is missing here is asked of Redis, some keys at a time.
@@ -144,35 +122,16 @@ kj::Promise<bool> ViewerServer::ask_redis(std::shared_ptr<const Question> questi
   const bool asked = !*told;  // else there was nobody to be asked, or nothing to ask
   context_.deadlines.look();
   return answered.promise.then([this, question, known_blocks, asked]() -> kj::Promise<bool> {
+    const auto behind = std::span(question->keys).subspan(known_blocks);
     const std::size_t found =
-        context_.cache.match(question->space, question->keys, question->tokens).matched_blocks;
+        known_blocks +
+        context_.cache
+            .match(question->space, behind.first(std::min(behind.size(), max_keys_looked_at)), {})
+            .matched_blocks;
     if (asked && found > known_blocks && found < question->keys.size())
       return ask_redis(question, found);
     return bool{asked};
   });
-}
-
-ordered_json ViewerServer::explanation(const Question& question, const storage::MatchResult& found,
-                                       bool asked) const {
-  const SpaceDescriptor& space = *context_.cache.space(question.space);
-  const auto remote = context_.cache.stats().remote;
-  const bool late = SystemClock().monotonic_ns() >= question.redis_deadline_ns;
-  const std::string redis = remote ? redis_says(remote->usage, asked, late) : "";
-  ordered_json blocks = ordered_json::array();
-  for (std::size_t i = 0; i < question.keys.size(); ++i)
-    blocks.push_back({{"key", question.keys[i].hex()},
-                      {"state", state_name(found.blocks[i])},
-                      {"why", reason(found, i, space.block_tokens, redis)}});
-  const std::size_t whole = question.keys.size() * space.block_tokens;
-  return {{"space", space.digest().hex()},
-          {"tokens", question.tokens.size()},
-          {"block_tokens", space.block_tokens},
-          {"matched_blocks", found.matched_blocks},
-          {"matched_tokens", found.matched_blocks * space.block_tokens + found.partial_tokens},
-          {"partial_tokens", found.partial_tokens},
-          {"tail_tokens", question.tokens.size() - whole},
-          {"load_ns", found.load_ns},
-          {"blocks", std::move(blocks)}};
 }
 
 void ViewerServer::require_session(storage::SessionId id) const {

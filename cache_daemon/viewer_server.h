@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,9 +62,6 @@ class ViewerServer : public virtual protocol::Viewer::Server {
   std::shared_ptr<Peer> peer_;
 
  private:
-  nlohmann::ordered_json explanation(const Question& question, const storage::MatchResult& found,
-                                     bool asked) const;
-
   const std::optional<std::string> tenant_;
 };
 

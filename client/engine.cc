@@ -5,15 +5,11 @@
 #include <algorithm>
 
 #include "client/limits.h"
+#include "protocol/kj_time.h"
 
 namespace terrace::client {
-namespace {
 
-kj::Duration kj_duration(std::chrono::nanoseconds duration) {
-  return duration.count() * kj::NANOSECONDS;
-}
-
-}  // namespace
+using protocol::kj_duration;
 
 Engine::Engine(kj::AsyncIoContext& io, ClientOptions options, TaskQueue& queue,
                ConnectionState& state)

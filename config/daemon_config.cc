@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <string_view>
 
 #include "config/option_reader.h"
 #include "config/paths.h"
 #include "core/default_paths.h"
+#include "core/secret_file.h"
 
 namespace terrace::config {
 namespace {
@@ -29,8 +28,6 @@ constexpr std::int64_t max_redis_timeout_ms = 600'000;
 constexpr std::int64_t max_redis_ttl_s = 366ll * 24 * 3600;
 constexpr unsigned max_redis_database = 1u << 16;
 constexpr unsigned max_redis_connections = 32;
-// More is no password.
-constexpr std::size_t max_secret_bytes = 4096;
 
 // An arena that does not fit into the machine's memory ends in the kernel's out-of-memory killer.
 std::uint64_t physical_memory_bytes() {
@@ -185,21 +182,23 @@ void check_redis(OptionReader& options, const RedisOptions& redis) {
                     "found one of certificate and key, expected both or none");
 }
 
-// What lies in a file, in place of an option: its first line.
+// What lies in a file, in place of an option: its first line. `secret`: others must not read it.
 Status read_first_line(OptionReader& options, const std::string& name, const std::string& file_name,
-                       std::string& text) {
+                       bool secret, std::string& text) {
   const std::string option = "redis." + name + "_file";
   if (file_name.empty()) return {};
   if (!text.empty())
     options.problem(option, "found a " + name + " beside it, expected one of the two");
-  std::ifstream file(file_name, std::ios::binary);
-  std::string all(max_secret_bytes + 1, '\0');
-  file.read(all.data(), static_cast<std::streamsize>(all.size()));
-  all.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || (!file && !file.eof()))
+  auto all = secret ? read_secret_text(file_name, max_secret_bytes)
+                    : read_small_file(file_name, max_secret_bytes);
+  if (!all && all.error().code() == StatusCode::io_error)
     return {StatusCode::io_error, option + ": cannot read " + one_line(file_name)};
-  text = all.substr(0, all.find_first_of("\r\n"));
-  if (text.empty() || all.size() > max_secret_bytes)
+  if (!all) {
+    options.problem(option, "found that " + one_line(all.error().message()));
+    return {};
+  }
+  text = all->substr(0, all->find_first_of("\r\n"));
+  if (text.empty())
     options.problem(option, "found no " + name + " in its first line, expected one");
   return {};
 }
@@ -236,8 +235,9 @@ Status read_redis(OptionReader& options, RedisOptions& redis) {
   options.text("redis.tls.server_name", redis.tls.server_name);
   options.flag("redis.tls.verify", redis.tls.verify);
 
-  for (const Status& status : {read_first_line(options, "user", user_file, redis.user),
-                               read_first_line(options, "password", password_file, redis.password)})
+  for (const Status& status :
+       {read_first_line(options, "user", user_file, false, redis.user),
+        read_first_line(options, "password", password_file, true, redis.password)})
     if (!status.ok()) return status;
   return {};
 }
@@ -248,6 +248,7 @@ void read_limits(OptionReader& options, DaemonLimits& limits) {
                   1'000'000u);
   options.integer("limits.max_tokens_per_call", limits.max_tokens_per_call, 1u, 1u << 26);
   options.integer("limits.max_spaces_per_session", limits.max_spaces_per_session, 1u, 100'000u);
+  options.integer("limits.max_spaces_per_tenant", limits.max_spaces_per_tenant, 1u, 100'000u);
   options.integer("limits.max_waiting_acquires_per_session",
                   limits.max_waiting_acquires_per_session, 1u, 1'000'000u);
   options.integer("limits.max_sessions", limits.max_sessions, 1u, 100'000u);
@@ -299,6 +300,16 @@ void read_tcp(OptionReader& options, TcpOptions& tcp) {
   if (!tcp.plain && (tcp.certificate_file.empty() || tcp.key_file.empty()))
     options.problem("tcp.certificate_file",
                     "found no certificate or no key, expected both for TLS");
+}
+
+// A rule that asks for a certificate where nobody is asked to show one would never apply.
+void check_certificates(OptionReader& options, const DaemonConfig& config) {
+  if (config.tcp.listen && !config.tcp.plain && !config.tcp.client_ca_file.empty()) return;
+  for (const AccessRule& rule : config.access.rules)
+    if (!rule.certificates.empty())
+      options.problem("access." + rule.name + ".certificates",
+                      "found names of certificates, expected TLS (tcp.listen) with "
+                      "tcp.client_ca_file beside them: else nobody is asked for one");
 }
 
 void read_models(OptionReader& options, std::vector<ModelOptions>& models) {
@@ -360,6 +371,7 @@ Result<DaemonConfig> load_daemon_config(const std::optional<std::filesystem::pat
   read_limits(options, config.limits);
   read_http(options, config.http);
   read_tcp(options, config.tcp);
+  check_certificates(options, config);
   read_models(options, config.models);
   read_log(options, config.log);
 

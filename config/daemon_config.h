@@ -134,6 +134,7 @@ struct DaemonLimits {
   std::uint32_t max_leases_per_session = 4096;
   // The cache keeps every space for as long as it runs.
   std::uint32_t max_spaces_per_session = 64;
+  std::uint32_t max_spaces_per_tenant = 1024;  // of logins that have one
   std::uint32_t max_waiting_acquires_per_session = 256;
   std::uint64_t max_queued_bytes = 64 * mib;   // answers that a session has not read
   std::uint64_t max_message_bytes = 16 * mib;  // one call

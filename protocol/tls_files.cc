@@ -1,8 +1,6 @@
 #include "protocol/tls_files.h"
 
-#include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <optional>
 
 #include "core/secret_file.h"
 
@@ -11,16 +9,6 @@ namespace {
 
 // More is no file of certificates.
 constexpr std::size_t max_pem_bytes = 1 << 20;
-
-Result<std::string> read_pem(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file || file.bad()) return error(errno_status(errno, "could not read " + path));
-  if (text.size() > max_pem_bytes)
-    return error(StatusCode::invalid_argument, path + " is too long for a PEM file");
-  return text;
-}
 
 // Runs what KJ does with a file's text; what it throws may quote that.
 template <typename Make>
@@ -35,7 +23,7 @@ Result<kj::Own<kj::TlsContext>> make_context(const TlsFiles& files,
   options.minVersion = kj::max(options.minVersion, kj::TlsVersion::TLS_1_2);
   std::optional<kj::TlsCertificate> ca;
   if (!files.ca_file.empty()) {
-    const auto text = read_pem(files.ca_file);
+    const auto text = read_small_file(files.ca_file, max_pem_bytes);
     if (!text) return error(text.error());
     auto certificate =
         parse_pem(files.ca_file, [&] { return kj::TlsCertificate(kj::StringPtr(text->c_str())); });
@@ -46,10 +34,9 @@ Result<kj::Own<kj::TlsContext>> make_context(const TlsFiles& files,
   }
   std::optional<kj::TlsKeypair> own;
   if (!files.certificate_file.empty()) {
-    const auto certificate_text = read_pem(files.certificate_file);
+    const auto certificate_text = read_small_file(files.certificate_file, max_pem_bytes);
     if (!certificate_text) return error(certificate_text.error());
-    if (Status status = check_secret_file(files.key_file); !status.ok()) return error(status);
-    const auto key_text = read_pem(files.key_file);
+    const auto key_text = read_secret_text(files.key_file, max_pem_bytes);
     if (!key_text) return error(key_text.error());
     auto certificate = parse_pem(files.certificate_file, [&] {
       return kj::TlsCertificate(kj::StringPtr(certificate_text->c_str()));

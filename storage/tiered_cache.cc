@@ -1,5 +1,7 @@
 #include "storage/tiered_cache.h"
 
+#include <algorithm>
+
 #include "storage/arena/memory_file.h"
 #include "storage/cache/impl.h"
 #include "storage/device/staging.h"
@@ -113,6 +115,12 @@ std::vector<SpaceDescriptor> TieredCache::spaces() const {
   std::vector<SpaceDescriptor> spaces;
   for (const auto& entry : impl_->catalog().spaces()) spaces.push_back(entry->descriptor);
   return spaces;
+}
+
+std::size_t TieredCache::spaces_of(const std::string& tenant) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(impl_->catalog().spaces(),
+                            [&](const auto& entry) { return entry->descriptor.tenant == tenant; }));
 }
 
 SessionId TieredCache::open_session() { return impl_->open_session(); }

@@ -301,6 +301,9 @@ struct ImportResult {
   std::string reason;  // of no_room and refused, for people
 };
 
+// not_found, in words.
+Status not_pinned(const BlockKey& key);
+
 class TieredCache {
  public:
   // `disk` may be null: no disk tier; so may `remote`: no tier that other hosts share. The
@@ -351,6 +354,8 @@ class TieredCache {
   const SpaceDescriptor* space(SpaceId id) const;
   std::optional<SpaceId> find_space(const BlockKey& digest) const;
   std::vector<SpaceDescriptor> spaces() const;
+  // How many of them bear this tenant's name.
+  std::size_t spaces_of(const std::string& tenant) const;
 
   SessionId open_session();
   // The connection is gone but the process behind it may still touch its slots: leases stay,
@@ -420,7 +425,7 @@ class TieredCache {
   // pins share count once), half of a tier's arena, or the number of pins; invalid_argument for a
   // tier that is not there and for a time that is over.
   Result<PinInfo> pin(const BlockKey& key, const PinOptions& options);
-  // not_found if it is not pinned.
+  // not_pinned() if it is not.
   Status unpin(const BlockKey& key);
   // In the order of their keys.
   std::vector<PinInfo> pins() const;

@@ -14,14 +14,12 @@
 #include "cache_daemon/limits.h"
 #include "cache_daemon/tcp_listener.h"
 #include "core/status.h"
+#include "protocol/kj_time.h"
 
 namespace terrace::daemon {
 namespace {
 
-template <typename Duration>
-kj::Duration kj_duration(Duration duration) {
-  return std::chrono::nanoseconds(duration).count() * kj::NANOSECONDS;
-}
+using protocol::kj_duration;
 
 // Everything that the page needs comes from the daemon itself, and nothing may be framed or sent
 // elsewhere.

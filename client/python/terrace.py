@@ -150,7 +150,24 @@ def _addresses(blocks, block_bytes, writable):
     return addresses, kept
 
 
-class Client:
+class _Handle:
+    """Owns an object of the library until close(), or until it is forgotten."""
+
+    _handle = None  # also where __init__ did not come to its end
+
+    def close(self):
+        handle, self._handle = self._handle, None
+        if handle:
+            self._release(handle)
+
+    def __del__(self):
+        try:
+            self.close()
+        except Exception:  # at the interpreter's end anything may be gone; nobody is told
+            pass
+
+
+class Client(_Handle):
     """A connection to terraced, which is made in the background and comes back by itself."""
 
     def __init__(self, socket_path=None, name=None, staging_bytes=0, shared_memory=True,
@@ -158,12 +175,10 @@ class Client:
         options = _ClientOptions(
             ctypes.sizeof(_ClientOptions), _text(socket_path), _text(name), staging_bytes,
             0 if shared_memory else 1, _text(token_file))
-        self._handle = ctypes.c_void_p()
-        _check(_lib().terrace_open(ctypes.byref(options), ctypes.byref(self._handle)))
-
-    def close(self):
-        handle, self._handle = self._handle, ctypes.c_void_p()
-        _lib().terrace_close(handle)
+        handle = ctypes.c_void_p()
+        _check(_lib().terrace_open(ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = handle
+        self._release = _lib().terrace_close
 
     def __enter__(self):
         return self
@@ -191,7 +206,12 @@ class Client:
     def open_space(self, *, model_digest, numerics_id, kv_dtype, layout_id, block_tokens, block_bytes,
                    tensor_parallel_rank=0, tensor_parallel_size=1, adapter=None,
                    adapter_revision=None, tenant=None, label=None):
-        """Everything that makes KV bytes exchangeable; see terrace_space_descriptor."""
+        """Everything that makes KV bytes exchangeable; see terrace_space_descriptor.
+
+        model_digest: the 32 bytes of a SHA-256.
+        """
+        if len(model_digest) != 32:
+            raise ValueError(f"model_digest has {len(model_digest)} bytes instead of 32")
         descriptor = _SpaceDescriptor(
             ctypes.sizeof(_SpaceDescriptor), (ctypes.c_uint8 * 32)(*model_digest),
             _text(numerics_id), _text(kv_dtype), _text(layout_id), block_tokens, block_bytes,
@@ -203,17 +223,14 @@ class Client:
         return Space(handle, block_tokens, block_bytes)
 
 
-class Space:
+class Space(_Handle):
     """The blocks of one space. It may outlive its client, and then answers UNAVAILABLE."""
 
     def __init__(self, handle, block_tokens, block_bytes):
         self._handle = handle
         self.block_tokens = block_tokens
         self.block_bytes = block_bytes
-
-    def close(self):
-        handle, self._handle = self._handle, ctypes.c_void_p()
-        _lib().terrace_close_space(handle)
+        self._release = _lib().terrace_close_space
 
     def _keys(self, tokens):
         ids = (ctypes.c_int32 * len(tokens))(*tokens)

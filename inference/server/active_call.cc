@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "core/clock.h"
 #include "inference/server/send.h"
 
 namespace terrace::inference {
@@ -15,12 +16,6 @@ namespace {
 std::string new_id(const char* prefix, std::uint64_t number) {
   static const std::uint64_t process = std::uint64_t{std::random_device{}()} << 32;
   return fmt::format("{}{:016x}{:08x}", prefix, process | std::random_device{}(), number);
-}
-
-std::int64_t unix_s() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 ApiError failure_of(const Status& status) {
@@ -39,7 +34,7 @@ ActiveCall::ActiveCall(ServerContext& context, ApiKind kind, kj::HttpService::Re
       kind_(kind),
       call_(std::make_shared<Call>()) {
   head_ = {new_id(kind == ApiKind::chat ? "chatcmpl-" : "cmpl-", ++context.last_request),
-           context.model, unix_s()};
+           context.model, SystemClock().unix_ms() / 1000};
   call_->id = head_.id;
   call_->on_news = [this] {
     has_news_ = true;

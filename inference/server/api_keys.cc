@@ -1,10 +1,10 @@
 #include "inference/server/api_keys.h"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include "core/secret_file.h"
-#include "inference/worker/read_text.h"
 
 namespace terrace::inference {
 
@@ -17,8 +17,7 @@ Digest digest_of(std::string_view key) {
 }  // namespace
 
 Result<ApiKeys> ApiKeys::read(const std::string& path) {
-  if (Status status = check_secret_file(path); !status.ok()) return error(std::move(status));
-  const auto text = read_file(path);
+  const auto text = read_secret_text(path, max_api_keys_bytes);
   if (!text) return error(text.error());
   ApiKeys keys;
   std::istringstream lines(*text);
@@ -36,8 +35,13 @@ Result<ApiKeys> ApiKeys::read(const std::string& path) {
 
 bool ApiKeys::admit(std::string_view authorization) const {
   if (!required()) return true;
-  constexpr std::string_view scheme = "Bearer ";
-  if (!authorization.starts_with(scheme)) return false;
+  // Names of schemes have no case (RFC 9110, 11.1).
+  constexpr std::string_view scheme = "bearer ";
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  if (authorization.size() < scheme.size() ||
+      !std::equal(scheme.begin(), scheme.end(), authorization.begin(),
+                  [&](char wanted, char is) { return same(is, wanted); }))
+    return false;
   // Digests are compared, all of them whole: how long it takes says nothing of a key.
   const Digest asked = digest_of(authorization.substr(scheme.size()));
   unsigned found = 0;

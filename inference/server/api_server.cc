@@ -13,6 +13,7 @@
 #include "inference/server/answer_json.h"
 #include "inference/server/hang_up.h"
 #include "inference/server/send.h"
+#include "protocol/kj_time.h"
 
 namespace terrace::inference {
 
@@ -20,10 +21,7 @@ namespace {
 
 constexpr std::chrono::milliseconds accept_pause{100};  // after accepting failed
 
-template <typename Duration>
-kj::Duration kj_duration(Duration duration) {
-  return std::chrono::nanoseconds(duration).count() * kj::NANOSECONDS;
-}
+using protocol::kj_duration;
 
 struct Body {
   std::string text;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/bytes.h"
+#include "core/clock.h"
 #include "inference/server/api_server.h"
 
 namespace terrace::inference {
@@ -20,12 +21,6 @@ namespace {
 
 // How long the end waits for the daemon to take in what was computed last.
 constexpr std::chrono::milliseconds last_flush_limit{2000};
-
-std::int64_t now_unix_s() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 void log_to_standard_error(config::WorkerLogLevel level) {
   auto logger =
@@ -118,7 +113,7 @@ int run_serve(ServeArguments arguments, std::ostream& err) {
                           .keys = keys,
                           .model = model,
                           .context_length = (*engine)->model().config().context_length,
-                          .started_unix_s = now_unix_s()};
+                          .started_unix_s = SystemClock().unix_ms() / 1000};
     served = serve(io, context);
   }
   if (!served.ok()) return fail(served);

@@ -89,9 +89,13 @@ void TieredCache::Impl::apply_pins(std::span<const BlockKey> keys) {
   }
 }
 
+Status not_pinned(const BlockKey& key) {
+  return {StatusCode::not_found, "block " + key.hex() + " is not pinned"};
+}
+
 Status TieredCache::Impl::unpin(const BlockKey& key) {
   expire_pins();
-  if (!pins_.find(key)) return {StatusCode::not_found, "block " + key.hex() + " is not pinned"};
+  if (!pins_.find(key)) return not_pinned(key);
   remove_pin(key);
   return {};
 }

@@ -36,7 +36,7 @@ Credentials process_of(uid_t uid, std::vector<gid_t> gids = {}, std::string sock
 
 std::string refused(const AccessPolicy& policy, const Credentials& credentials,
                     std::string_view token = {}) {
-  const auto grant = policy.login(credentials, token);
+  const auto grant = policy.login(credentials, digest_of_token(token));
   return grant ? "granted by " + grant->rules : grant.error().message();
 }
 
@@ -128,7 +128,7 @@ TEST_F(AccessPolicyTest, ATokenMustBeThatOfARuleAndIsNeverRepeated) {
   rule.token_file = secret_file(directory_, "token", token_a);
   rule.worker = true;
   const AccessPolicy policy = this->policy();
-  EXPECT_TRUE(policy.login({.address = "192.0.2.1"}, token_a).has_value());
+  EXPECT_TRUE(policy.login({.address = "192.0.2.1"}, digest_of_token(token_a)).has_value());
   for (const std::string wrong :
        {token_b, "", "a token of tenant a, long enoug", "a token of tenant a, long enough "}) {
     const std::string why = refused(policy, {.address = "192.0.2.1"}, wrong);
@@ -247,7 +247,7 @@ TEST_F(LoginTest, WhoShowsWrongTokensIsCutAndTheDaemonGoesOn) {
   for (int i = 0; i < 2; ++i) {
     auto wrong = login_request(*guesser);
     wrong.setToken(token_b);
-    EXPECT_THAT(error_of(wrong.send()), HasSubstr("no rule of [access] has this token"));
+    EXPECT_THAT(error_of(wrong.send()), HasSubstr("no rule of [access] is for this client"));
   }
   auto last = login_request(*guesser);
   last.setToken(token_b);
@@ -259,6 +259,64 @@ TEST_F(LoginTest, WhoShowsWrongTokensIsCutAndTheDaemonGoesOn) {
   right.setToken(token_a);
   EXPECT_FALSE(fails(right.send().getWorker().openSessionRequest().send()));
   EXPECT_THAT(daemon_->log(), AllOf(Not(HasSubstr(token_a)), Not(HasSubstr(token_b))));
+}
+
+// What is said of a token that is right, and for others only, is what is said of any.
+TEST_F(LoginTest, ARefusalDoesNotTellThatATokenIsKnown) {
+  const std::string file = secret_file(directory_, "token", token_a);
+  start_daemon({of_me("token_file=\"" + file + "\""), of_me("users=[\"4711\"]"),
+                of_me("roles=[\"worker\"]")});
+  const auto refusal_of = [&](const char* token) {
+    const auto guesser = connect_without_login();
+    auto request = login_request(*guesser);
+    request.setToken(token);
+    return error_of(request.send());
+  };
+  EXPECT_THAT(refusal_of(token_a), HasSubstr("no rule of [access]"));
+  EXPECT_EQ(refusal_of(token_a), refusal_of(token_b));
+  EXPECT_THAT(daemon_->log(), HasSubstr("this token is not for this way of connecting"));
+}
+
+TEST_F(LoginTest, TokensAreReadAgainAndWhoseIsGoneIsCut) {
+  const std::string file = secret_file(directory_, "token", token_a);
+  start_daemon({of_me("token_file=\"" + file + "\""), of_me("roles=[\"worker\"]")});
+  const auto log_in = [&](const char* token) {
+    auto connection = connect_without_login();
+    auto request = login_request(*connection);
+    request.setToken(token);
+    connection->worker = request.send().getWorker();
+    return connection;
+  };
+  const auto by_user = connect(), by_a = log_in(token_a);
+  open_session(*by_a);
+  // One that cannot be read changes nothing.
+  const auto reload = [&](const std::string& line) {
+    daemon_->signal(SIGHUP);
+    return test_support::wait_until([&] { return daemon_->log().find(line) != std::string::npos; },
+                                    patience);
+  };
+  ::chmod(file.c_str(), 0644);
+  EXPECT_TRUE(reload("everything stays as it is: access.me.token_file")) << daemon_->log();
+  EXPECT_FALSE(fails(by_a->daemon.pingRequest().send()));
+
+  secret_file(directory_, "token", token_b);
+  daemon_->signal(SIGHUP);
+  EXPECT_TRUE(is_cut(*by_a));
+  EXPECT_TRUE(fails(log_in(token_a)->worker.openSessionRequest().send()));
+  EXPECT_FALSE(fails(log_in(token_b)->worker.openSessionRequest().send()));
+  EXPECT_FALSE(fails(by_user->daemon.pingRequest().send()));
+}
+
+TEST_F(LoginTest, ATenantCannotUseUpTheSpacesOfAll) {
+  start_daemon({my_user(), of_me("roles=[\"worker\"]"), of_me("tenant=\"research\""),
+                "limits.max_spaces_per_tenant=2"});
+  const auto first = connect(), second = connect();
+  auto one = open_session(*first), other = open_session(*second);
+  EXPECT_FALSE(fails(space_request(one, 1).send()));
+  EXPECT_FALSE(fails(space_request(one, 2).send()));
+  EXPECT_THAT(error_of(space_request(other, 3).send()),
+              HasSubstr("limits.max_spaces_per_tenant = 2: found 3 spaces"));
+  EXPECT_FALSE(fails(space_request(other, 2).send()));
 }
 
 TEST_F(LoginTest, WhoDoesNotLogInIsCut) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace terrace::daemon {
 namespace {
 
@@ -32,6 +34,21 @@ TEST(Reload, TakesOverWhatMayChange) {
   EXPECT_EQ(running.config.tenants[0].device_bytes, 1u << 20);
   EXPECT_EQ(running.config.tenants[0].disk_bytes, std::nullopt);
   EXPECT_EQ(take_over(running, wanted).applied, Keys());
+}
+
+TEST(Reload, TakesOverRulesButNotTheNamesThatTenantsShare) {
+  Options running = options({"access.a.users=alice", "access.a.roles=worker", "access.b.users=bob",
+                             "access.b.roles=worker"});
+  const Options wanted = options({"access.a.users=carol", "access.a.roles=worker",
+                                  "tenant_groups.lab.members=[\"x\"]", "socket_mode=\"0600\""});
+  const Reload reload = take_over(running, wanted);
+  for (const char* key : {"access.a.users", "access.b.users", "access.b.roles"})
+    EXPECT_TRUE(std::ranges::count(reload.applied, key)) << key;
+  EXPECT_EQ(reload.at_next_start, (Keys{"socket_mode", "tenant_groups.lab.members"}));
+  ASSERT_EQ(running.config.access.rules.size(), 1u);
+  EXPECT_EQ(running.config.access.rules[0].users, Keys{"carol"});
+  EXPECT_TRUE(running.config.access.tenant_groups.empty());
+  EXPECT_EQ(running.config.access.socket.mode, 0660u);
 }
 
 TEST(Reload, NamesTheRestEachTime) {

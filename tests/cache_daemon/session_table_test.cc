@@ -73,5 +73,21 @@ TEST_F(SessionTableTest, AProcessOfAnotherPidNamespaceGetsASession) {
   EXPECT_TRUE(open_for(0).has_value());
 }
 
+// A region is memory of the machine: it must not stay with slots that nobody can use.
+TEST_F(SessionTableTest, AStagingRegionEndsWithTheConnection) {
+  const auto session = open_for(::getpid());
+  ASSERT_TRUE(session.has_value());
+  const std::weak_ptr<StagingRegion> region = (*session)->open_staging(1 << 20, 1 << 20);
+  SpaceDescriptor descriptor;
+  descriptor.numerics_id = descriptor.kv_dtype = descriptor.layout_id = "test";
+  descriptor.block_bytes = 64 << 10;
+  const auto space = cache_->open_space(descriptor);
+  ASSERT_TRUE(space.has_value()) << space.error().message();
+  ASSERT_EQ((*session)->reserve(1, *space, {}, 1).size(), 1u);
+  table_->connection_lost((*session)->id());
+  EXPECT_EQ(cache_->stats().quarantined_slots, 1u);
+  EXPECT_TRUE(region.expired());
+}
+
 }  // namespace
 }  // namespace terrace::daemon

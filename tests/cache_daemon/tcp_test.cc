@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <thread>
 
+#include "client/client.h"
 #include "client/operator.h"
 #include "client/transport.h"
 #include "tests/cache_daemon/protocol_fixture.h"
@@ -167,12 +169,107 @@ TEST_F(TcpTest, ASessionHasNoMemoryAndEndsWithItsConnection) {
   EXPECT_EQ(stats(*local).at("connections"), 1);
 }
 
+// What an engine on another host does: both sides show certificates, and payload goes in messages.
+TEST_F(TcpTest, OverMutualTlsBlocksAreSentAndFetched) {
+  start_with_tls({"tcp.client_ca_file=\"" + file("ca.crt") + "\"",
+                  "access.known.certificates=[\"known\"]", "access.known.roles=\"worker\""});
+  const auto engine = [&](const std::string& certificate, client::PayloadPath payload) {
+    client::ClientOptions options;
+    options.socket_path = tls_address();
+    options.identity = {.ca_file = file("ca.crt"),
+                        .certificate_file = file(certificate + ".crt"),
+                        .key_file = file(certificate + ".key")};
+    options.payload = payload;
+    options.staging_bytes = 256 << 10;  // four blocks
+    return client::Client::start(std::move(options));
+  };
+  const auto soon = client::Deadline::clock::now() + patience;
+  SpaceDescriptor descriptor;
+  descriptor.numerics_id = descriptor.kv_dtype = descriptor.layout_id = "test";
+  descriptor.block_tokens = 32;
+  descriptor.block_bytes = 64 << 10;
+  constexpr std::size_t count = 10;
+  std::vector<Token> tokens(count * descriptor.block_tokens);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<Token>(i);
+  std::vector<std::vector<std::byte>> computed(count), back(count);
+  std::vector<const std::byte*> from;
+  std::vector<std::byte*> to;
+  for (std::size_t i = 0; i < count; ++i) {
+    computed[i].assign(descriptor.block_bytes, static_cast<std::byte>(i + 1));
+    back[i].resize(descriptor.block_bytes);
+    from.push_back(computed[i].data());
+    to.push_back(back[i].data());
+  }
+  {
+    const auto client = engine("known", client::PayloadPath::stream);
+    ASSERT_TRUE(client->wait_connected(soon).ok());
+    const auto space = client->open_space(descriptor);
+    const auto outcomes = space->put(space->digest(), tokens, from, soon);
+    ASSERT_TRUE(outcomes.has_value()) << outcomes.error().message();
+    EXPECT_EQ(*outcomes, std::vector(count, PutOutcome::stored));
+    const auto keys = derive_block_keys(space->digest(), tokens, descriptor.block_tokens);
+    const auto tiers = space->get(keys, to, {}, soon);
+    ASSERT_TRUE(tiers.has_value()) << tiers.error().message();
+    EXPECT_EQ(*tiers, std::vector(count, Tier::device));
+    EXPECT_TRUE(back == computed);
+  }
+  // Whose certificate no rule names gets nothing.
+  EXPECT_FALSE(engine("unknown", client::PayloadPath::stream)->wait_first_attempt(soon).ok());
+  const auto local = connect();
+  EXPECT_TRUE(test_support::wait_until([&] { return stats(*local).at("sessions") == 0; }));
+  EXPECT_EQ(stats(*local).at("leases"), 0);
+}
+
 TEST_F(TcpTest, WithoutTlsOnLoopbackIfItIsSaid) {
   auto settings = rule_of_token("[\"read_only\"]");
   settings.push_back("tcp.plain=true");
   start_with_tcp(settings);
   EXPECT_TRUE(
       fetch_stats("tcp://127.0.0.1:" + tcp_port_, {.token_file = file("token")}).has_value());
+}
+
+TEST_F(TcpTest, CertificatesAreReadAgain) {
+  // Of nobody's authority at first.
+  const std::string certificate = directory_.file("own.crt"), key = directory_.file("own.key");
+  openssl({"req", "-x509", "-days", "2", "-subj", "/CN=localhost", "-newkey", "ec", "-pkeyopt",
+           "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", certificate},
+          {});
+  auto settings = rule_of_token("[\"operator\"]");
+  settings.push_back("tcp.certificate_file=\"" + certificate + "\"");
+  settings.push_back("tcp.key_file=\"" + key + "\"");
+  start_with_tcp(settings);
+  const Identity identity{.token_file = file("token"), .ca_file = file("ca.crt")};
+  EXPECT_THAT(why_not(identity), HasSubstr("TLS"));
+  const auto reload = [&](const std::string& line) {
+    daemon_->signal(SIGHUP);
+    return test_support::wait_until([&] { return daemon_->log().find(line) != std::string::npos; },
+                                    patience);
+  };
+  using std::filesystem::copy_options;
+  std::filesystem::copy_file(file("server.crt"), certificate, copy_options::overwrite_existing);
+  std::filesystem::copy_file(file("server.key"), key, copy_options::overwrite_existing);
+  EXPECT_TRUE(reload("TLS: read certificates and key again")) << daemon_->log();
+  EXPECT_TRUE(fetch_stats(tls_address(), identity).has_value());
+  std::ofstream(certificate) << "nonsense";
+  EXPECT_TRUE(reload("TLS stays as it is")) << daemon_->log();
+  EXPECT_TRUE(fetch_stats(tls_address(), identity).has_value());
+}
+
+TEST_F(TcpTest, StrangersAreAQuarterOfTheConnectionsAndNoMore) {
+  auto settings = rule_of_token("[\"read_only\"]");
+  settings.insert(settings.end(), {"tcp.plain=true", "limits.max_connections=4"});
+  start_with_tcp(settings);
+  const auto local = connect();
+  auto address = io_.provider->getNetwork()
+                     .parseAddress(("127.0.0.1:" + tcp_port_).c_str())
+                     .wait(io_.waitScope);
+  auto first = address->connect().wait(io_.waitScope);
+  ASSERT_TRUE(test_support::wait_until([&] { return stats(*local).at("connections") == 2; }));
+  auto second = address->connect().wait(io_.waitScope);
+  char byte = 0;
+  const auto refused = kj::runCatchingExceptions(
+      [&] { EXPECT_EQ(second->tryRead(&byte, 1, 1).wait(io_.waitScope), 0u); });
+  EXPECT_EQ(stats(*local).at("connections"), 2);
 }
 
 TEST_F(TcpTest, WhoSaysNothingOrNonsenseIsCutAndOthersAreServed) {

@@ -37,6 +37,32 @@ with terrace.Client(sys.argv[1] + ".absent") as absent:
     except terrace.Error as error:
         assert error.status == terrace.UNAVAILABLE, error
     nowhere.close()
+for wrong in (b"", bytes(31), bytes(33)):
+    with terrace.Client(sys.argv[1]) as client:
+        try:
+            client.open_space(model_digest=wrong, numerics_id="check", kv_dtype="u8",
+                              layout_id="check", **BLOCK)
+            raise AssertionError("a digest of another length")
+        except ValueError:
+            pass
+# What was never made, or is closed already, is forgotten in silence.
+unraisable = []
+sys.unraisablehook = unraisable.append
+terrace.Client.__new__(terrace.Client).__del__()
+client = terrace.Client(sys.argv[1])
+client.close()
+client.close()
+del client
+# What is forgotten lets go of its session.
+forgotten = terrace.Client(sys.argv[1])
+forgotten.wait_connected(PATIENCE_MS)
+with terrace.Client(sys.argv[1]) as client:
+    client.wait_connected(PATIENCE_MS)
+    assert json.loads(client.stats_json(PATIENCE_MS))["sessions"] == 2
+    del forgotten
+    while json.loads(client.stats_json(PATIENCE_MS))["sessions"] != 1:
+        pass
+assert not unraisable, unraisable
 for number, shared in enumerate([True, False]):
     with terrace.Client(sys.argv[1], name="check", shared_memory=shared) as client:
         walk(client, 1000 * number)

@@ -149,12 +149,12 @@ TEST_F(TenantTest, OperatorsOfATenantSeeAndTouchHisOnly) {
   } while (from);
 
   EXPECT_FALSE(b()->pin(key, std::nullopt, {}, soon()).has_value());
-  EXPECT_FALSE(b()->unpin(key, soon()).ok());
+  EXPECT_EQ(b()->unpin(key, soon()).message(), "block " + key.hex() + " is not pinned");
+  EXPECT_THAT(b()->unpin(space_a->digest(), soon()).message(), HasSubstr("is not pinned"));
   EXPECT_FALSE(b()->evict(key, soon()).has_value());
   EXPECT_FALSE(b()->drop_space(space_a->digest(), soon()).has_value());
-  EXPECT_FALSE(
-      b()->warm(space_a->digest(), keys_of(*space_a, tokens), tokens, Tier::device, soon())
-          .has_value());
+  EXPECT_FALSE(b()->warm(space_a->digest(), keys_of(*space_a, tokens), tokens, Tier::device, soon())
+                   .has_value());
   const auto session = nlohmann::json::parse(*a()->sessions_json(soon())).at(0).at("id");
   EXPECT_FALSE(b()->kick(session.get<std::uint64_t>(), soon()).ok());
   EXPECT_EQ(a()->list_pins(soon())->size(), 1u);

@@ -13,6 +13,7 @@ class ConfigFile {
  public:
   explicit ConfigFile(const std::string& text) { std::ofstream(path(), std::ios::binary) << text; }
 
+  void allow(std::filesystem::perms perms) const { std::filesystem::permissions(path(), perms); }
   std::filesystem::path path() const { return directory_.file("test.toml"); }
   std::filesystem::path directory() const { return directory_.path(); }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/default_paths.h"
-#include "tests/config/config_file.h"
+#include "tests/config/daemon_configs.h"
 
 namespace terrace::config {
 namespace {
@@ -19,36 +19,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-Result<DaemonConfig> load(const ConfigFile& file) { return load_daemon_config(file.path(), {}); }
-
-// What is said of a file with this text, without the directory that it lies in.
-std::string message_for(const std::string& text) {
-  const ConfigFile file(text);
-  const auto config = load(file);
-  if (config) return "no error";
-  EXPECT_EQ(config.error().code(), StatusCode::invalid_argument);
-  std::string message = config.error().message();
-  const std::string prefix = file.directory().string() + "/";
-  for (std::size_t at; (at = message.find(prefix)) != std::string::npos;)
-    message.erase(at, prefix.size());
-  return message;
-}
-
-Result<DaemonConfig> load_with(std::initializer_list<const char*> settings) {
-  std::vector<Override> overrides;
-  for (const char* setting : settings) {
-    auto option = Override::set(setting);
-    if (!option) return error(option.error());
-    overrides.push_back(std::move(*option));
-  }
-  return load_daemon_config(std::nullopt, overrides);
-}
-
-std::string message_with(std::initializer_list<const char*> settings) {
-  const auto config = load_with(settings);
-  return config ? "no error" : config.error().message();
-}
 
 TEST(DaemonConfig, DefaultsNeedNoFile) {
   const auto config = load_daemon_config(std::nullopt, {});
@@ -219,76 +189,6 @@ level = "debug"
   EXPECT_EQ(config->log.level, LogLevel::debug);
 }
 
-TEST(DaemonConfig, ThePasswordOfRedisMayLieInAFile) {
-  const auto load_password = [](const std::string& contents) {
-    const ConfigFile secret(contents);
-    const std::string file = "redis.password_file=\"" + secret.path().string() + "\"";
-    return load_with({file.c_str()});
-  };
-  EXPECT_EQ(load_password("hush\n")->redis.password, "hush");
-  EXPECT_EQ(load_password("no newline")->redis.password, "no newline");
-  EXPECT_EQ(load_password("first\r\nsecond\n")->redis.password, "first");
-  EXPECT_EQ(load_password(std::string(4096, 'x'))->redis.password.size(), 4096u);
-  for (const std::string& none : {std::string(), std::string("\nx"), std::string(4097, 'x')}) {
-    const auto config = load_password(none);
-    ASSERT_FALSE(config);
-    EXPECT_THAT(config.error().message(), HasSubstr("found no password in its first line"));
-  }
-  const auto missing = load_with({"redis.password_file=\"/nowhere/password\""});
-  ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().code(), StatusCode::io_error);
-}
-
-TEST(DaemonConfig, TheUserOfRedisMayLieInAFileBesideThePassword) {
-  const ConfigFile user("worker\n"), password("hush\n");
-  const std::string user_file = "redis.user_file=\"" + user.path().string() + "\"",
-                    password_file = "redis.password_file=\"" + password.path().string() + "\"";
-  const auto config = load_with({user_file.c_str(), password_file.c_str()});
-  ASSERT_TRUE(config) << config.error().to_string();
-  EXPECT_EQ(config->redis.user + " " + config->redis.password, "worker hush");
-  EXPECT_THAT(message_with({"redis.user=\"other\"", user_file.c_str(), password_file.c_str()}),
-              HasSubstr("redis.user_file"));
-}
-
-TEST(DaemonConfig, SecretsAreNotSaid) {
-  for (const std::string& message :
-       {message_for("redis = {password = 31415926}"), message_with({"redis.password=31415926"}),
-        message_with({"redis.password=\"31415926\"", "redis.password_file=\"/nowhere\""})}) {
-    EXPECT_THAT(message, HasSubstr("redis.password"));
-    EXPECT_THAT(message, Not(HasSubstr("31415926")));
-  }
-}
-
-TEST(DaemonConfig, TenantsAreNamedByPeople) {
-  const ConfigFile file(R"(
-[tenants.research]
-device = "1MiB"
-[tenants."*"]
-disk = "auto"
-[tenants."a.b"]
-host = 5
-)");
-  const auto config = load(file);
-  ASSERT_TRUE(config) << config.error().to_string();
-  ASSERT_EQ(config->tenants.size(), 3u);
-  for (const TenantOptions& tenant : config->tenants) {
-    if (tenant.name == "research") {
-      EXPECT_EQ(tenant.device_bytes, 1 * mib);
-      EXPECT_EQ(tenant.disk_bytes, std::nullopt);
-    } else if (tenant.name == "*") {
-      EXPECT_EQ(tenant.disk_bytes, std::nullopt);
-    } else {
-      EXPECT_EQ(tenant.name, "a.b");
-      EXPECT_EQ(tenant.host_bytes, 5u);
-    }
-  }
-  EXPECT_EQ(load_with({"tenants.x.disk=1GiB"})->tenants[0].disk_bytes, 1 * gib);
-  EXPECT_THAT(
-      message_for("[tenants.x]\ndisc = 1\n"),
-      HasSubstr("test.toml:2: tenants.x.disc: unknown key, expected perhaps tenants.x.disk"));
-  EXPECT_THAT(message_for("[tenants]\ndisk = 1\n"), HasSubstr("tenants"));
-}
-
 TEST(DaemonConfig, BlocksOfSpacesMayHaveAMaximumAge) {
   const ConfigFile file(R"(
 [spaces."Some Model 1.5B"]
@@ -443,85 +343,7 @@ TEST(DaemonConfig, EveryKeyOfTheExampleIsCheckedUnderItsOwnLine) {
   EXPECT_GE(keys, 19u);
 }
 
-TEST(DaemonConfig, OverridesWinOverTheFileAndLaterOnesWin) {
-  const ConfigFile file("[device]\ncapacity = \"64MiB\"\nverify = \"never\"\n");
-  const std::vector<Override> overrides = {*Override::set("device.capacity=128MiB"),
-                                           *Override::set("device.capacity=256MiB"),
-                                           Override::flag("--data-dir", "data_dir", "123")};
-  const auto config = load_daemon_config(file.path(), overrides);
-  ASSERT_TRUE(config) << config.error().to_string();
-  EXPECT_EQ(config->device.capacity_bytes, 256 * mib);
-  EXPECT_EQ(config->device.verify, DeviceVerify::never);
-  EXPECT_EQ(config->data_dir, "123");
-}
-
-TEST(DaemonConfig, OverrideValuesAreTomlOrBareWords) {
-  EXPECT_EQ(load_with({"disk.enabled=false"})->disk.enabled, false);
-  EXPECT_EQ(load_with({"request_budget_ms=7"})->request_budget.count(), 7);
-  EXPECT_EQ(load_with({"device.verify=always"})->device.verify, DeviceVerify::always);
-  EXPECT_EQ(load_with({"device.verify=\"always\""})->device.verify, DeviceVerify::always);
-  EXPECT_EQ(load_with({"socket=/tmp/with=equals"})->socket_path, "/tmp/with=equals");
-  EXPECT_EQ(load_with({"device={verify='always'}"})->device.verify, DeviceVerify::always);
-}
-
 // What a setting is, without where it comes from.
-std::vector<std::pair<std::string, std::string>> values(const std::vector<Setting>& settings) {
-  std::vector<std::pair<std::string, std::string>> values;
-  for (const Setting& setting : settings)
-    if (!setting.secret) values.emplace_back(setting.key, setting.value);
-  return values;
-}
-
-TEST(DaemonConfig, IsShownAsAFileThatSetsTheSame) {
-  const ConfigFile file(
-      "data_dir = '/tmp/with \"quotes\" and \\'\n"
-      "[disk]\ndata_dirs = ['/mnt/a', '/mnt/b']\ncapacity = 12345678\ncodec = 'raw'\n"
-      "[arena]\nclean_high = 1\n"
-      "[tenants.research]\ndisk = '2GiB'\n[tenants.\"with.dots and blanks\"]\nhost = 4096\n"
-      "[redis]\nendpoints = ['127.0.0.1:6379']\npassword = 'hunter2'\n[redis.tls]\nverify = "
-      "false\n");
-  const std::vector<Override> overrides = {*Override::set("host.capacity=128MiB")};
-  std::vector<Setting> settings;
-  const auto config = load_daemon_config(file.path(), overrides, &settings);
-  ASSERT_TRUE(config) << config.error().to_string();
-  const std::string shown = to_toml(settings);
-  EXPECT_THAT(shown, Not(HasSubstr("hunter2")));
-  EXPECT_THAT(shown, HasSubstr("\n# password is set\n"));
-  EXPECT_THAT(shown, HasSubstr("\ncapacity = \"128MiB\"  # --set host.capacity\n"));
-  EXPECT_THAT(shown, HasSubstr("\ncapacity = 12345678  # " + file.path().string() + ":4\n"));
-  EXPECT_THAT(shown, HasSubstr("\nslab = \"64MiB\"\n"));
-
-  const ConfigFile again(shown);
-  std::vector<Setting> shown_settings;
-  const auto reloaded = load_daemon_config(again.path(), {}, &shown_settings);
-  ASSERT_TRUE(reloaded) << reloaded.error().to_string() << "\n" << shown;
-  EXPECT_EQ(values(shown_settings), values(settings));
-  EXPECT_EQ(reloaded->data_dir, "/tmp/with \"quotes\" and \\");
-  EXPECT_EQ(reloaded->disk.data_dirs, config->disk.data_dirs);
-  EXPECT_EQ(reloaded->disk.capacity_bytes, 12345678u);
-  EXPECT_EQ(reloaded->arena.clean_high, 1);
-  ASSERT_EQ(reloaded->tenants.size(), 2u);
-}
-
-TEST(DaemonConfig, ShowsEveryOptionOfTheExample) {
-  std::vector<Setting> settings;
-  ASSERT_TRUE(load_daemon_config(std::nullopt, {}, &settings));
-  std::vector<std::string> names;
-  for (const Setting& setting : settings) {
-    names.push_back(setting.key.substr(setting.key.rfind('.') + 1));
-    EXPECT_EQ(setting.where, "") << setting.key;
-  }
-  std::ifstream example(std::filesystem::path(TERRACE_CONFIG_DIR) / "terraced.toml");
-  std::size_t keys = 0;
-  for (std::string line; std::getline(example, line);) {
-    std::smatch key;
-    if (!std::regex_search(line, key, std::regex("^(?:# )?(\\w+) = "))) continue;
-    ++keys;
-    EXPECT_THAT(names, ::testing::Contains(key[1].str()));
-  }
-  EXPECT_GE(keys, 30u);
-}
-
 TEST(DaemonConfig, ModelsHaveALabelAndAFile) {
   const auto config =
       load_with({"models.a.file=/m/a.gguf", "models.b.file=/m/b.gguf", "models.b.label=The B"});
@@ -531,95 +353,6 @@ TEST(DaemonConfig, ModelsHaveALabelAndAFile) {
   EXPECT_EQ(config->models[0].file, "/m/a.gguf");
   EXPECT_EQ(config->models[1].label, "The B");
   EXPECT_THAT(message_with({"models.a.label=x"}), HasSubstr("expected a GGUF file"));
-}
-
-TEST(DaemonConfig, HttpIsForThisMachineUnlessItIsSaidOtherwise) {
-  EXPECT_FALSE(load_with({"http.listen=off"})->http.listen);
-  EXPECT_FALSE(load_with({"http.listen=\"\""})->http.listen);
-  EXPECT_EQ(load_with({"http.listen=\"[::1]:80\""})->http.listen->port, 80);
-  EXPECT_THAT(message_with({"http.listen=\"0.0.0.0:80\""}),
-              HasSubstr("which other machines may reach"));
-  EXPECT_EQ(load_with({"http.listen=\"0.0.0.0:80\"", "http.allow_remote=true"})->http.listen->host,
-            "0.0.0.0");
-  EXPECT_THAT(message_with({"http.listen=9470"}), HasSubstr("http.listen"));
-  EXPECT_THAT(message_with({"http.listen=example.com:80"}), HasSubstr("an address and a port"));
-}
-
-TEST(DaemonConfig, WhatARedisTierCannotBeIsSaidBeforeItIsBuilt) {
-  for (const char* good : {"redis.example", "redis.example:6379", "10.0.0.1:1", "[::1]:65535"})
-    EXPECT_TRUE(load_with({("redis.endpoints='" + std::string(good) + "'").c_str()})) << good;
-  for (const char* bad : {"redis.example:", "redis.example:0", "redis.example:65536", "a:b:6379",
-                          "redis://:hunter2@redis.example", "[::1"}) {
-    const std::string message =
-        message_with({("redis.endpoints='" + std::string(bad) + "'").c_str()});
-    EXPECT_THAT(message, HasSubstr("expected such as \"redis.example:6379\"")) << bad;
-    EXPECT_THAT(message, Not(HasSubstr("hunter2")));
-  }
-  EXPECT_THAT(message_with({"redis.endpoints=['a:1', 'b:1']"}), HasSubstr("expected one"));
-  EXPECT_TRUE(load_with({"redis.endpoints=['a:1', 'b:1']", "redis.mode=cluster"}));
-  EXPECT_THAT(message_with({"redis.endpoints=a:1", "redis.prefix='{x}'"}), HasSubstr("brace"));
-  EXPECT_THAT(message_with({"redis.endpoints=a:1", "redis.user=me"}),
-              HasSubstr("a password beside"));
-  EXPECT_THAT(message_with({"redis.endpoints=a:1", "redis.tls.key_file=k"}),
-              HasSubstr("both or none"));
-  EXPECT_THAT(message_with({"redis.ttl_s=31622401"}), HasSubstr("from 0 to 31622400"));
-  // Nobody minds while it is off.
-  EXPECT_TRUE(load_with({"redis.user=me"}));
-}
-
-TEST(DaemonConfig, OverrideProblemsNameTheFlag) {
-  EXPECT_EQ(message_with({"disk.enabled=maybe"}),
-            "--set disk.enabled: found the text 'maybe', expected true or false");
-  EXPECT_EQ(message_with({"disc.enabled=true"}),
-            "--set disc.enabled: unknown key, expected perhaps disk.enabled");
-  EXPECT_EQ(message_with({"device={verfy='always'}"}),
-            "--set device: device.verfy: unknown key, expected perhaps device.verify");
-  EXPECT_THAT(message_with({"log.level=\"info"}), StartsWith("--set log.level: does not parse: "));
-  for (const char* malformed : {"", "disk.enabled", "=1", ".a=1", "a..b=1", "a b=1"})
-    EXPECT_THAT(message_with({malformed}),
-                AllOf(StartsWith("--set: found '"), HasSubstr("expected key=value")))
-        << malformed;
-  // A second key cannot be smuggled in behind a line break.
-  EXPECT_THAT(message_with({"request_budget_ms=1\ndisk.enabled=false"}),
-              StartsWith("--set request_budget_ms: found the text"));
-}
-
-TEST(DaemonConfig, RulesOfAccessSayForWhomTheyAre) {
-  const auto config =
-      load_with({"access.a.users=[\"alice\",\"1001\"]", "access.a.roles=[\"worker\",\"read_only\"]",
-                 "access.a.sockets=\"research\"", "access.a.tenant=research",
-                 "sockets.research.path=/tmp/r.sock", "sockets.research.mode=\"0600\"",
-                 "tenant_groups.lab.members=[\"research\",\"teaching\"]"});
-  ASSERT_TRUE(config) << config.error().to_string();
-  const AccessRule& rule = config->access.rules.at(0);
-  EXPECT_EQ(rule.users, (std::vector<std::string>{"alice", "1001"}));
-  EXPECT_TRUE(rule.worker && rule.read_only && !rule.operate);
-  EXPECT_EQ(rule.tenant, "research");
-  EXPECT_EQ(config->access.more_sockets.at(0).permissions.mode, 0600u);
-  EXPECT_EQ(config->access.socket.mode, 0660u);
-  EXPECT_EQ(config->access.tenant_groups.at(0).members.size(), 2u);
-
-  EXPECT_THAT(message_with({"access.a.roles=worker"}), HasSubstr("found nobody that it is for"));
-  EXPECT_THAT(message_with({"access.a.users=1", "access.a.roles=boss"}),
-              AllOf(HasSubstr("access.a.users"), HasSubstr("found the role 'boss'")));
-  EXPECT_THAT(message_with({"access.a.users=alice"}), HasSubstr("found no role"));
-  EXPECT_THAT(message_with({"access.a.sockets=other", "access.a.roles=worker"}),
-              HasSubstr("name of a section of [sockets]"));
-  EXPECT_THAT(message_with({"socket_mode=\"0888\""}), HasSubstr("expected octal digits"));
-  EXPECT_THAT(message_with({"tenant_groups.a.members=x", "tenant_groups.b.members=x"}),
-              HasSubstr("in more than one group"));
-  EXPECT_THAT(message_with({"tenant_groups.a.members=x", "tenant_groups.x.members=y"}),
-              HasSubstr("among the members"));
-}
-
-TEST(DaemonConfig, TcpIsOffAndNotPlainWhereOthersConnect) {
-  EXPECT_FALSE(load_with({})->tcp.listen);
-  EXPECT_THAT(message_with({"tcp.listen=0.0.0.0:9471"}), HasSubstr("tcp.certificate_file"));
-  EXPECT_THAT(message_with({"tcp.listen=0.0.0.0:9471", "tcp.plain=true"}),
-              HasSubstr("expected false where other machines may connect"));
-  const auto plain = load_with({"tcp.listen=127.0.0.1:9471", "tcp.plain=true"});
-  ASSERT_TRUE(plain) << plain.error().to_string();
-  EXPECT_EQ(plain->tcp.listen->port, 9471);
 }
 
 }  // namespace

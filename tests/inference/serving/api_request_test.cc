@@ -188,13 +188,17 @@ TEST(ApiKeys, AdmitWhoHasOne) {
   const auto keys = ApiKeys::read(path);
   ASSERT_TRUE(keys.has_value()) << keys.error().message();
   EXPECT_TRUE(keys->admit("Bearer alpha"));
-  EXPECT_TRUE(keys->admit("Bearer beta"));
+  EXPECT_TRUE(keys->admit("bEARER beta"));
   EXPECT_FALSE(keys->admit("Bearer alph"));
   EXPECT_FALSE(keys->admit("Bearer "));
+  EXPECT_FALSE(keys->admit("Bearer"));
+  EXPECT_FALSE(keys->admit("Bearer ALPHA"));
   EXPECT_FALSE(keys->admit("Basic alpha"));
   EXPECT_FALSE(keys->admit("Bearer # ours"));
   std::ofstream(path, std::ios::trunc) << "# none\n";
   EXPECT_FALSE(ApiKeys::read(path).has_value());
+  std::ofstream(path, std::ios::trunc) << "alpha\n#" << std::string(max_api_keys_bytes, 'x');
+  EXPECT_EQ(ApiKeys::read(path).error().code(), StatusCode::invalid_argument);
 }
 
 }  // namespace
