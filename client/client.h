@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "client/arena_memory.h"
 #include "core/block_key.h"
 #include "core/default_paths.h"
 #include "core/put_outcome.h"
@@ -58,6 +59,9 @@ struct ClientOptions {
   // answering. Must not call the client.
   std::function<void(bool connected, const std::string& why)> on_change;
   PayloadPath payload = PayloadPath::arena;
+  // Set by a program that computes in the memory of a GPU: then only an arena there is of use, and
+  // slots have the device's addresses. Null: only one in the machine's memory.
+  std::shared_ptr<ArenaImporter> arena_importer;
   // With put and get: how much of them may be on its way between this process and the daemon, which
   // has a limit of its own. A block must fit in.
   std::uint64_t staging_bytes = default_staging_bytes;

@@ -90,7 +90,7 @@ kj::Promise<void> Link::shake_hands(const ClientOptions& options,
             if (e.getType() == kj::Exception::Type::UNIMPLEMENTED) return failure(older_daemon);
             return kj::mv(e);
           })
-      .then([this, earlier, path = options.payload,
+      .then([this, earlier, path = options.payload, importer = options.arena_importer,
              staging_bytes = options.staging_bytes](auto&& opened) -> kj::Promise<void> {
         session_ = opened.getSession();
         auto arena = std::make_shared<SessionArena>();
@@ -107,45 +107,60 @@ kj::Promise<void> Link::shake_hands(const ClientOptions& options,
         }
         if (earlier && earlier->boot_id == arena->boot_id) {
           arena->mapping = earlier->mapping;
+          arena->imported = earlier->imported;
           arena->claim = earlier->claim;
           attach(std::move(arena));
           return kj::READY_NOW;
         }
-        return session_.deviceArenaRequest().send().then(
-            [this, arena](auto&& answer) -> kj::Promise<void> {
-              // A worker that computes on a GPU imports it here.
-              if (answer.getMemory() != protocol::MemoryKind::HOST)
-                return failure(
-                    "terraced's device arena is the memory of a GPU; this program needs one in "
-                    "the machine's memory");
-              auto capability = answer.getArena();
-              auto claim = answer.getClaim();
-              const std::uint64_t bytes = answer.getBytes();
-              auto descriptor = capability.getFd();
-              auto claim_descriptor = claim.getFd();
-              // A descriptor closes with its capability: the continuation owns it (attach() would
-              // end it before the continuation runs).
-              return descriptor
-                  .then([arena, bytes, capability = kj::mv(capability),
-                         claim_descriptor = kj::mv(claim_descriptor)](
-                            kj::Maybe<int> fd) mutable -> kj::Promise<kj::Maybe<int>> {
-                    auto mapping = SharedMapping::map(fd.orDefault(-1), bytes,
-                                                      SharedMapping::Access::read_write);
-                    if (!mapping) return failure(mapping.error().message());
-                    arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
-                    return kj::mv(claim_descriptor);
-                  })
-                  .then([this, arena, claim = kj::mv(claim)](kj::Maybe<int> fd) mutable {
-                    KJ_IF_MAYBE (number, fd) {
-                      arena->claim =
-                          std::make_shared<const UniqueFd>(::fcntl(*number, F_DUPFD_CLOEXEC, 0));
-                    }
-                    // Nobody uses the arena before its head is there: a request in between would
-                    // share the cores with what touches the pages and fault beside it, and is
-                    // answered sooner without the cache. Gigabytes are not waited for.
-                    return populate_head(arena->mapping, 0).then([this, arena] { attach(arena); });
-                  });
-            });
+        return session_.deviceArenaRequest().send().then([this, arena, importer](
+                                                             auto&& answer) -> kj::Promise<void> {
+          const bool on_host = answer.getMemory() == protocol::MemoryKind::HOST;
+          if (!on_host && !importer)
+            return failure(
+                "terraced's device arena is the memory of a GPU; this program needs one in "
+                "the machine's memory");
+          if (on_host && importer)
+            return failure(
+                "terraced's device arena is the machine's memory; this program computes on a "
+                "GPU (device.accelerator)");
+          auto capability = answer.getArena();
+          auto claim = answer.getClaim();
+          const std::uint64_t bytes = answer.getBytes();
+          auto descriptor = capability.getFd();
+          auto claim_descriptor = claim.getFd();
+          // A descriptor closes with its capability: the continuation owns it (attach() would
+          // end it before the continuation runs).
+          return descriptor
+              .then([arena, bytes, importer, uuid = std::string(answer.getDeviceUuid().cStr()),
+                     capability = kj::mv(capability), claim_descriptor = kj::mv(claim_descriptor)](
+                        kj::Maybe<int> fd) mutable -> kj::Promise<kj::Maybe<int>> {
+                if (importer) {
+                  auto imported = importer->import(fd.orDefault(-1), bytes, uuid);
+                  if (!imported) return failure(imported.error().message());
+                  arena->imported = std::move(*imported);
+                  return kj::mv(claim_descriptor);
+                }
+                auto mapping =
+                    SharedMapping::map(fd.orDefault(-1), bytes, SharedMapping::Access::read_write);
+                if (!mapping) return failure(mapping.error().message());
+                arena->mapping = std::make_shared<const SharedMapping>(std::move(*mapping));
+                return kj::mv(claim_descriptor);
+              })
+              .then([this, arena, claim = kj::mv(claim)](kj::Maybe<int> fd) mutable {
+                KJ_IF_MAYBE (number, fd) {
+                  arena->claim =
+                      std::make_shared<const UniqueFd>(::fcntl(*number, F_DUPFD_CLOEXEC, 0));
+                }
+                // Nobody uses the arena before its head is there: a request in between would
+                // share the cores with what touches the pages and fault beside it, and is
+                // answered sooner without the cache. Gigabytes are not waited for.
+                if (!arena->mapping) {
+                  attach(arena);
+                  return kj::Promise<void>(kj::READY_NOW);
+                }
+                return populate_head(arena->mapping, 0).then([this, arena] { attach(arena); });
+              });
+        });
       });
 }
 
@@ -182,7 +197,8 @@ kj::Promise<void> Link::populate_head(std::shared_ptr<const SharedMapping> mappi
 
 void Link::attach(std::shared_ptr<const SessionArena> arena) {
   arena_ = std::move(arena);
-  population_.emplace(*arena_->mapping, populated_head_bytes, max_populated_bytes);
+  if (arena_->mapping)
+    population_.emplace(*arena_->mapping, populated_head_bytes, max_populated_bytes);
 }
 
 void Link::taskFailed(kj::Exception&&) {

@@ -130,7 +130,7 @@ void RemoteSpace::acquire(LeaseId lease, WireLease wire, std::span<const BlockKe
                           const AcquireOptions& options, Deadline deadline,
                           Answer<std::vector<AcquiredBlock>> answer) {
   if (link_ == nullptr) return;
-  if (!link_->arena()->mapping) {
+  if (!link_->arena()->has_memory()) {
     answer(no_arena());
     return;
   }
@@ -153,7 +153,7 @@ void RemoteSpace::reserve(LeaseId lease, WireLease wire, std::span<const BlockKe
                           std::size_t unnamed, bool unless_taken,
                           Answer<std::optional<std::vector<Slot>>> answer) {
   if (link_ == nullptr) return;
-  if (!link_->arena()->mapping) {
+  if (!link_->arena()->has_memory()) {
     answer(no_arena());
     return;
   }
@@ -244,6 +244,13 @@ void RemoteSpace::queue_release(std::vector<WireLease> wires) {
   if (!wires.empty()) outgoing_.push_back({.entry = ledger_.enter(), .releases = std::move(wires)});
 }
 
+Result<std::uint64_t> RemoteSpace::checksum_of(const Slot& slot) const {
+  const std::span<const std::byte> payload(slot.address, descriptor_.block_bytes);
+  const auto& imported = link_->arena()->imported;
+  if (imported) return imported->checksum(payload);
+  return payload_checksum(payload);
+}
+
 // Sends what is ready. A checksum takes a while (720 KiB: about 50 us), so there is one a turn, and
 // calls that somebody waits for go in between.
 void RemoteSpace::pump() {
@@ -251,7 +258,19 @@ void RemoteSpace::pump() {
     Outgoing& next = outgoing_.front();
     if (next.checksums.size() < next.blocks.size()) {
       const Slot& slot = next.blocks[next.checksums.size()].slot;
-      next.checksums.push_back(payload_checksum({slot.address, descriptor_.block_bytes}));
+      const auto checksum = checksum_of(slot);
+      if (checksum) {
+        next.checksums.push_back(*checksum);
+      } else {
+        // Nor can what comes behind it be found; its slots go with their lease.
+        queued_blocks_ -= next.blocks.size() - next.checksums.size();
+        next.blocks.resize(next.checksums.size());
+        if (next.blocks.empty()) {
+          ledger_.answered(next.entry);
+          outgoing_.pop_front();
+          continue;
+        }
+      }
       pump_scheduled_ = true;
       link_->add(link_->timer().afterDelay(0 * kj::NANOSECONDS).then([weak = weak_from_this()] {
         const auto self = weak.lock();

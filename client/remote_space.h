@@ -103,6 +103,8 @@ class RemoteSpace : public std::enable_shared_from_this<RemoteSpace> {
 
   void queue_seal(WireLease wire, std::vector<SealBlock> blocks);
   void queue_release(std::vector<WireLease> wires);
+  // Of a block in a slot of the session's arena.
+  Result<std::uint64_t> checksum_of(const Slot& slot) const;
   void pump();
   void send_seal(const Outgoing& outgoing);
   void send_release(std::uint64_t entry, const std::vector<WireLease>& wires);
