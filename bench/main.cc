@@ -203,6 +203,7 @@ void add_ttft(CLI::App& app, int& status) {
   CLI::App& command =
       *app.add_subcommand("ttft", "The first token of a prompt that was computed before, per tier");
   inference::add_model_options(command, options->model_path, options->model);
+  inference::add_backend_option(command, options->model);
   command.add_option("--tokens", options->tokens, "Length of the prompt")->capture_default_str();
   command.add_option("--new", options->fresh, "How many of its tokens are new each time")
       ->capture_default_str();

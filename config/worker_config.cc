@@ -1,5 +1,6 @@
 #include "config/worker_config.h"
 
+#include <charconv>
 #include <string>
 
 #include "config/option_reader.h"
@@ -39,7 +40,39 @@ void read_server(OptionReader& options, ServerOptions& server) {
                         "all of them decode");
 }
 
+constexpr int max_gpu_ordinal = 1023;
+
+void read_backend(OptionReader& options, WorkerBackend& backend) {
+  std::string text = "cpu";
+  options.text("backend", text);
+  if (const auto parsed = parse_worker_backend(text)) {
+    backend = *parsed;
+  } else {
+    options.problem("backend", "found the text '" + text +
+                                   "', expected \"cpu\", \"auto\", \"cuda\" or \"cuda:\" and "
+                                   "a number");
+  }
+}
+
 }  // namespace
+
+std::optional<WorkerBackend> parse_worker_backend(std::string_view text) {
+  constexpr std::string_view cuda = "cuda:";
+  WorkerBackend backend;
+  if (text == "cpu") return backend;
+  backend.kind = WorkerBackend::Kind::automatic;
+  if (text == "auto") return backend;
+  backend.kind = WorkerBackend::Kind::cuda;
+  if (text == "cuda") return backend;
+  if (!text.starts_with(cuda)) return std::nullopt;
+  text.remove_prefix(cuda.size());
+  const char* const end = text.data() + text.size();
+  const auto [read, failure] = std::from_chars(text.data(), end, backend.cuda_ordinal);
+  if (failure != std::errc() || read != end || backend.cuda_ordinal < 0 ||
+      backend.cuda_ordinal > max_gpu_ordinal)
+    return std::nullopt;
+  return backend;
+}
 
 Result<WorkerConfig> load_worker_config(const std::optional<std::filesystem::path>& file,
                                         std::span<const Override> overrides) {
@@ -54,6 +87,7 @@ Result<WorkerConfig> load_worker_config(const std::optional<std::filesystem::pat
   options.text("token_file", config.token_file);
   options.flag("cache", config.cache);
   options.integer("single_flight_wait_ms", config.single_flight_wait_ms, 0, 60'000);
+  read_backend(options, config.backend);
   options.choice("compute", config.compute,
                  {{"bf16", WorkerCompute::bf16}, {"f32", WorkerCompute::f32}});
   options.choice("kv", config.kv, {{"bf16", KvDtype::bf16}, {"f32", KvDtype::f32}});

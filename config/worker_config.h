@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "config/http_address.h"
 #include "config/source.h"
@@ -17,6 +18,17 @@ namespace terrace::config {
 
 enum class WorkerCompute { bf16, f32 };
 enum class WorkerIsa { automatic, portable, avx2, avx512, avx512_bf16 };
+
+// What computes: the processor, a GPU, or a GPU if there is one that can be used.
+struct WorkerBackend {
+  enum class Kind { cpu, cuda, automatic };
+  Kind kind = Kind::cpu;
+  int cuda_ordinal = 0;
+
+  bool operator==(const WorkerBackend&) const = default;
+};
+// "cpu", "auto", "cuda" or "cuda:N"; nullopt for anything else.
+std::optional<WorkerBackend> parse_worker_backend(std::string_view text);
 
 struct SamplingOptions {
   double temperature = 0;  // 0: greedy
@@ -49,6 +61,7 @@ struct WorkerConfig {
   std::string token_file;              // "": no token
   bool cache = true;                   // false: serve without the daemon
   int single_flight_wait_ms = 10'000;  // for what another worker computes; 0: not at all
+  WorkerBackend backend;
   WorkerCompute compute = WorkerCompute::bf16;
   KvDtype kv = KvDtype::bf16;
   WorkerIsa isa = WorkerIsa::automatic;

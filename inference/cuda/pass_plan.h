@@ -38,7 +38,6 @@ struct PassLayout {
 };
 
 struct PassLimits {
-  std::size_t max_rows = 1;
   std::size_t partial_slots = 0;  // room for partial results, of all heads each
   SharedPrefixes shared_prefixes = SharedPrefixes::together;
 };

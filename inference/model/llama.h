@@ -25,7 +25,15 @@
 
 namespace terrace::inference {
 
+// What computes a model: load_model (inference/worker/backend.h) looks at it.
+struct BackendChoice {
+  enum class Kind { cpu, cuda, automatic };  // automatic: a GPU if there is one that can be used
+  Kind kind = Kind::cpu;
+  int ordinal = 0;  // of the GPU
+};
+
 struct ModelOptions {
+  BackendChoice backend;
   Compute compute = Compute::bf16;
   KvDtype kv = KvDtype::bf16;
   std::uint32_t block_tokens = 32;  // of kv_geometry(): a multiple of chunk_tokens

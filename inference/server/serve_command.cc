@@ -86,6 +86,7 @@ int run_serve(ServeArguments arguments, std::ostream& err) {
     keys = std::move(*read);
   }
   arguments.engine.warn = [](const std::string& line) { spdlog::warn("{}", line); };
+  arguments.engine.model.notice = [](const std::string& line) { spdlog::info("{}", line); };
   auto engine = Engine::load(arguments.engine);
   if (!engine) return fail(engine.error());
 

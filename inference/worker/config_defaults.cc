@@ -1,6 +1,7 @@
 #include "inference/worker/config_defaults.h"
 
 #include "config/worker_config.h"
+#include "inference/worker/backend.h"
 
 namespace terrace::inference {
 
@@ -40,6 +41,7 @@ void apply_engine_config(const config::WorkerConfig& config, const CLI::App& com
     set_unless_given(command, flag, target, value);
   };
   set("--model", engine.model_path, config.model);
+  set("--backend", engine.model.backend, backend_choice(config.backend));
   set("--compute", engine.model.compute, compute_of(config.compute));
   set("--kv", engine.model.kv, config.kv);
   set("--isa", engine.model.isa, isa_of(config.isa));

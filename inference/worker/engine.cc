@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "inference/cuda/cuda_arena.h"
 #include "inference/model/model_digest.h"
 #include "inference/worker/text_stream.h"
 
@@ -43,8 +44,10 @@ SpaceDescriptor describe_space(const gguf::File& file, const Llama& model) {
 }
 
 std::unique_ptr<client::Client> connect(const EngineOptions& engine,
+                                        const std::shared_ptr<const gpu::CudaRuntime>& cuda,
                                         std::shared_ptr<OutageNotice> outage) {
   client::ClientOptions options;
+  if (cuda) options.arena_importer = std::make_shared<gpu::CudaArenaImporter>(cuda);
   options.socket_path = engine.socket_path;
   options.identity.token_file = engine.token_file;
   options.client_name = "terrace-worker";
@@ -81,15 +84,18 @@ void OutageNotice::over() {
 
 Result<std::unique_ptr<Engine>> Engine::load(EngineOptions options) {
   std::unique_ptr<Engine> engine(new Engine());
+  auto cuda = open_backend(options.model.backend, options.warn);
+  if (!cuda) return error(cuda.error());
+  engine->cuda_ = std::move(*cuda);
   // The connection is made, and the arena mapped, while the weights are read.
   engine->outage_ = std::make_shared<OutageNotice>(options.warn);
-  if (options.use_cache) engine->client_ = connect(options, engine->outage_);
+  if (options.use_cache) engine->client_ = connect(options, engine->cuda_, engine->outage_);
 
   auto file = gguf::File::open(options.model_path);
   if (!file) return error(file.error());
   auto loaded_tokenizer = tokenizer::Tokenizer::load(**file);
   if (!loaded_tokenizer) return error(loaded_tokenizer.error());
-  auto model = Llama::load(**file, options.model);
+  auto model = load_model(**file, options.model, engine->cuda_);
   if (!model) return error(model.error());
   engine->tokenizer_ = std::move(*loaded_tokenizer);
   engine->model_ = std::move(*model);

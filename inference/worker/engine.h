@@ -23,6 +23,7 @@
 #include "inference/tokenizer/chat_template.h"
 #include "inference/tokenizer/prompt_text.h"
 #include "inference/tokenizer/tokenizer.h"
+#include "inference/worker/backend.h"
 
 namespace terrace::inference {
 
@@ -112,6 +113,7 @@ class Engine {
 
   EngineOptions options_;
   std::shared_ptr<OutageNotice> outage_;
+  std::shared_ptr<const gpu::CudaRuntime> cuda_;  // null: the CPU computes
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   Result<tokenizer::ChatTemplate> chat_template_;
   std::unique_ptr<Llama> model_;

@@ -70,6 +70,7 @@ int run_generate(GenerateArguments arguments, std::istream& in, std::ostream& ou
     err << clear << "terrace-worker generate: " << line << std::endl;
   };
   if (arguments.show_progress) {
+    arguments.engine.model.notice = arguments.engine.warn;
     arguments.engine.model.progress = [&err](double fraction) {
       err << "\rloading the model: " << static_cast<int>(fraction * 100) << " %" << std::flush;
     };

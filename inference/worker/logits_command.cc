@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "inference/model/private_kv.h"
+#include "inference/worker/backend.h"
 #include "inference/worker/read_text.h"
 
 namespace terrace::inference {
@@ -47,10 +48,9 @@ Result<std::vector<float>> compute_logits(const LogitsArguments& arguments,
                                           std::span<const Token> tokens) {
   const auto file = gguf::File::open(arguments.model);
   if (!file) return error(file.error());
-  const auto model = Llama::load(**file, {.compute = arguments.compute,
-                                          .kv = arguments.kv,
-                                          .threads = arguments.threads,
-                                          .isa = arguments.isa});
+  const auto cuda = open_backend(arguments.options.backend, nullptr);
+  if (!cuda) return error(cuda.error());
+  const auto model = load_model(**file, arguments.options, *cuda);
   if (!model) return error(model.error());
   // Before memory is taken for that many tokens.
   if (tokens.size() > (*model)->config().context_length)

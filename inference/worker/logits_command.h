@@ -13,10 +13,7 @@ struct LogitsArguments {
   std::string model;   // a GGUF file
   std::string tokens;  // "1,2,3", with commas, blanks or as a JSON array; "-" reads them from `in`
   std::uint32_t top = 10;
-  Compute compute = Compute::bf16;
-  KvDtype kv = KvDtype::bf16;
-  int threads = 0;
-  Isa isa = Isa::automatic;
+  ModelOptions options;
 };
 
 // Prints {"top": [[id, logit], ...], "mean": ..., "std": ...} of the last position as one line to

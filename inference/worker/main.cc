@@ -33,6 +33,7 @@ void add_generate(CLI::App& app, int& status) {
   command.add_option("--config", *config, "TOML file of options; flags win");
   add_model_options(command, arguments->engine.model_path, arguments->engine.model)
       ->required(false);
+  add_backend_option(command, arguments->engine.model);
   CLI::Option* prompt = command.add_option("--prompt", arguments->prompt, "The user's text");
   CLI::Option* prompt_file = command.add_option("--prompt-file", arguments->prompt_file,
                                                 "The same from a file, or - for standard input");
@@ -99,6 +100,7 @@ void add_serve(CLI::App& app, int& status) {
   command.add_option("--set", flags->settings, "One option of the file, as KEY=VALUE");
   add_model_options(command, flags->arguments.engine.model_path, flags->arguments.engine.model)
       ->required(false);
+  add_backend_option(command, flags->arguments.engine.model);
   command.add_option("--listen", flags->listen, "ADDRESS:PORT (default 127.0.0.1:8080)");
   command.add_option("--model-name", flags->model_name, "What requests call the model");
   command.add_option("--api-key-file", flags->api_key_file, "API keys, one a line");
@@ -162,14 +164,12 @@ void add_logits(CLI::App& app, int& status) {
   CLI::App& command =
       *app.add_subcommand("logits", "Print the logits after the last of some tokens");
   add_model_options(command, arguments->model, *options);
+  add_backend_option(command, *options);
   command.add_option("--tokens", arguments->tokens, "Ids such as 1,2,3, or - for standard input")
       ->required();
   command.add_option("--top", arguments->top, "How many of the highest logits (default 10)");
   command.callback([=, &status] {
-    arguments->compute = options->compute;
-    arguments->kv = options->kv;
-    arguments->threads = options->threads;
-    arguments->isa = options->isa;
+    arguments->options = *options;
     status = run_logits(*arguments, std::cin, std::cout, std::cerr);
   });
 }

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "inference/worker/backend.h"
+
 namespace terrace::inference {
 
 namespace {
@@ -34,6 +36,20 @@ void add_compute_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--isa", options.isa, "Instruction set; auto picks the best one")
       ->transform(
           CLI::CheckedTransformer(isa_names).description("auto|portable|avx2|avx512|avx512_bf16"));
+}
+
+void add_backend_option(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option_function<std::string>(
+          "--backend",
+          [&options](const std::string& text) {
+            const auto backend = config::parse_worker_backend(text);
+            if (!backend)
+              throw CLI::ValidationError("--backend", "expected auto, cpu, cuda or cuda:N");
+            options.backend = backend_choice(*backend);
+          },
+          "What computes: cpu (default), cuda, cuda:N, or auto: a GPU if one can be used")
+      ->type_name("auto|cpu|cuda[:N]");
 }
 
 }  // namespace terrace::inference

@@ -15,4 +15,7 @@ CLI::Option* add_model_options(CLI::App& command, std::string& path, ModelOption
 // The same without --model.
 void add_compute_options(CLI::App& command, ModelOptions& options);
 
+// Adds --backend.
+void add_backend_option(CLI::App& command, ModelOptions& options);
+
 }  // namespace terrace::inference

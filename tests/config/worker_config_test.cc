@@ -40,6 +40,7 @@ TEST(WorkerConfig, ExampleEqualsTheDefaults) {
   EXPECT_EQ(example->socket_path, defaults.socket_path);
   EXPECT_EQ(example->cache, defaults.cache);
   EXPECT_EQ(example->single_flight_wait_ms, defaults.single_flight_wait_ms);
+  EXPECT_EQ(example->backend, defaults.backend);
   EXPECT_EQ(example->compute, defaults.compute);
   EXPECT_EQ(example->kv, defaults.kv);
   EXPECT_EQ(example->isa, defaults.isa);

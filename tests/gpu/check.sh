@@ -4,15 +4,19 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: tests/gpu/check.sh storage [--preset P] [--program F] [--help]
+usage: tests/gpu/check.sh storage|inference [--preset P] [--program F] [--help]
 
   storage      the accelerator of storage/: copies, checksums, sharing memory with a second process,
                errors, the cache over it; then how fast copies are beside the driver's own, and what
-               scattered blocks cost a kernel that reads them. Takes less than three minutes.
+               scattered blocks cost a kernel that reads them.
+  inference    a model on the GPU: its logits beside the CPU's, tokens per second of prompts and of answers
+               that share a prefix, copies, and the first token out of each tier of a daemon whose arena is
+               the GPU's memory.
   --preset P   how to build what is run (default: release with tests, in build/gpu)
-  --program F  run this program instead of building one: it may come from another machine
+  --program F  run this program instead of building one: it may come from another machine (the one of
+               inference wants terraced and terrace-bench beside it)
 
-Ends with one JSON line on standard output, or with status 77 and a line that says why where there is no
+Each takes less than three minutes and ends with one JSON line on standard output, or with status 77 and a line that says why where there is no
 GPU.
 TEXT
 }
@@ -29,7 +33,7 @@ preset=gpu
 program=''
 while (($# > 0)); do
   case $1 in
-    storage) what=$1 ;;
+    storage | inference) what=$1 ;;
     --preset | --program)
       (($# >= 2)) || die "$1 needs a value"
       if [[ $1 == --preset ]]; then preset=$2; else program=$2; fi
@@ -43,7 +47,7 @@ while (($# > 0)); do
   esac
   shift
 done
-[[ -n $what ]] || die "say what to check: storage"
+[[ -n $what ]] || die "say what to check: storage or inference"
 
 if [[ -z $program ]]; then
   # Before minutes of building: without a driver there is nothing to check with.
@@ -52,8 +56,8 @@ if [[ -z $program ]]; then
     echo "check.sh: skipped: there is no CUDA driver on this machine" >&2
     exit 77
   fi
-  build_preset "$preset" gpu_storage_check
-  program=$TERRACE_ROOT/build/$preset/bin/gpu_storage_check
+  build_preset "$preset" "gpu_${what}_check"
+  program=$TERRACE_ROOT/build/$preset/bin/gpu_${what}_check
 fi
 status=0
 timeout "$LIMIT_S" "$program" || status=$?

@@ -37,9 +37,7 @@ class LogitsCommand : public testing::Test {
   LogitsArguments arguments(const std::string& tokens) const {
     return {.model = file_->path(),
             .tokens = tokens,
-            .compute = Compute::f32,
-            .kv = KvDtype::f32,
-            .threads = 1};
+            .options = {.compute = Compute::f32, .kv = KvDtype::f32, .threads = 1}};
   }
 
   test_support::TempDir directory_;

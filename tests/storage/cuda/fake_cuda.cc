@@ -688,6 +688,7 @@ extern "C" int cuGetProcAddress_v2(const char* symbol, void** function, int, uns
   using terrace::cuda::DriverApi;
   static const DriverApi api = [] {
     terrace::cuda::fake::Options options;
+    options.memory_bytes = std::size_t{4} << 30;  // for programs with a default arena and a model
     if (const char* devices = std::getenv("TERRACE_FAKE_CUDA_DEVICES"))
       options.devices = std::atoi(devices);
     terrace::cuda::fake::reset(options);
