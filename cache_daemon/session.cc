@@ -37,9 +37,9 @@ std::size_t Session::blocks() const {
   return sum;
 }
 
-kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
-    storage::LeaseId lease, storage::SpaceId space, std::span<const BlockKey> keys,
-    const storage::AcquireOptions& options) {
+Session::Acquired Session::acquire(storage::LeaseId lease, storage::SpaceId space,
+                                   std::span<const BlockKey> keys,
+                                   const storage::AcquireOptions& options) {
   require_within("limits.max_waiting_acquires_per_session",
                  limits_.max_waiting_acquires_per_session, pending_.size() + 1, "acquires");
   admit(lease, keys.size());
@@ -58,16 +58,15 @@ kj::Promise<std::vector<storage::AcquiredBlock>> Session::acquire(
                    found->second.fulfiller->fulfill(std::move(blocks));
                    self->pending_.erase(found);
                  });
-  // Most hits are in the device tier: their answer needs no turn of the loop of its own.
   const auto pending = pending_.find(ticket);
   if (pending->second.at_once) {
-    auto blocks = std::move(*pending->second.at_once);
+    Acquired acquired{std::move(pending->second.at_once), nullptr};
     pending_.erase(pending);
-    return blocks;
+    return acquired;
   }
   auto later = kj::newPromiseAndFulfiller<std::vector<storage::AcquiredBlock>>();
   pending->second.fulfiller = kj::mv(later.fulfiller);
-  return kj::mv(later.promise);
+  return {std::nullopt, kj::mv(later.promise)};
 }
 
 std::vector<storage::SlotOffset> Session::reserve(storage::LeaseId lease, storage::SpaceId space,

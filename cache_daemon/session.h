@@ -44,11 +44,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // That its leases asked for.
   std::size_t blocks() const;
 
+  // What an acquire gives: at once where all is there, so that its answer takes no turn of the
+  // loop.
+  struct Acquired {
+    std::optional<std::vector<storage::AcquiredBlock>> at_once;
+    kj::Promise<std::vector<storage::AcquiredBlock>> later;  // else
+  };
   // Each throws a kj::Exception for a session that has ended or a limit that was reached.
-  kj::Promise<std::vector<storage::AcquiredBlock>> acquire(storage::LeaseId lease,
-                                                           storage::SpaceId space,
-                                                           std::span<const BlockKey> keys,
-                                                           const storage::AcquireOptions& options);
+  Acquired acquire(storage::LeaseId lease, storage::SpaceId space, std::span<const BlockKey> keys,
+                   const storage::AcquireOptions& options);
   std::vector<storage::SlotOffset> reserve(storage::LeaseId lease, storage::SpaceId space,
                                            std::span<const BlockKey> keys, std::size_t unnamed);
   std::optional<std::vector<storage::SlotOffset>> claim(storage::LeaseId lease,

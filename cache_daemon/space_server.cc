@@ -154,34 +154,45 @@ kj::Promise<void> SpaceServer::acquire(AcquireContext call) {
   auto acquired =
       session_->acquire(params.getLease(), space_, read_keys(params.getKeys()), options);
   context_.deadlines.look();
-  return acquired.then([this, call, timer = kj::mv(timer),
-                        times = options.times](std::vector<storage::AcquiredBlock> blocks) mutable {
-    auto results =
-        call.getResults(answer_size(blocks.size() * (sizeof(storage::SlotOffset) + sizeof(Tier))));
-    auto slots = results.initSlots(blocks.size() * sizeof(storage::SlotOffset));
-    auto tiers = results.initTiers(blocks.size());
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
-                  sizeof(storage::SlotOffset));
-      tiers[i] = static_cast<kj::byte>(blocks[i].from);
-    }
-    if (times && is_slow(timer)) {
-      const auto asked = call.getParams();
-      log_event(config::LogLevel::warning, "slow acquire",
-                {{"session", session_->id()},
-                 {"client", session_->client_name()},
-                 {"lease", asked.getLease()},
-                 {"keys", std::uint64_t{asked.getKeys().size() / sizeof(BlockKey)}},
-                 {"blocks", std::uint64_t{blocks.size()}},
-                 {"ms", milliseconds(timer.elapsed().count())},
-                 {"host_ms", milliseconds(times->host_ns)},
-                 {"disk_ms", milliseconds(times->disk_ns)},
-                 {"redis_ms", milliseconds(times->redis_ns)},
-                 {"check_ms", milliseconds(times->check_ns)},
-                 {"others_ms", milliseconds(times->others_ns)}});
-    }
-    timer.answered();
+  if (acquired.at_once) {
+    answer_acquire(call, timer, *acquired.at_once, options.times.get());
+    return kj::READY_NOW;
+  }
+  return acquired.later.then([this, call, timer = kj::mv(timer), times = options.times](
+                                 std::vector<storage::AcquiredBlock> blocks) mutable {
+    answer_acquire(call, timer, blocks, times.get());
   });
+}
+
+void SpaceServer::answer_acquire(AcquireContext& call, CallTimer& timer,
+                                 std::span<const storage::AcquiredBlock> blocks,
+                                 const storage::AcquireTimes* times) const {
+  auto results =
+      call.getResults(answer_size(blocks.size() * (sizeof(storage::SlotOffset) + sizeof(Tier))));
+  auto slots =
+      results.initSlots(static_cast<unsigned>(blocks.size() * sizeof(storage::SlotOffset)));
+  auto tiers = results.initTiers(static_cast<unsigned>(blocks.size()));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    std::memcpy(slots.begin() + i * sizeof(storage::SlotOffset), &blocks[i].slot,
+                sizeof(storage::SlotOffset));
+    tiers[i] = static_cast<kj::byte>(blocks[i].from);
+  }
+  if (times && is_slow(timer)) {
+    const auto asked = call.getParams();
+    log_event(config::LogLevel::warning, "slow acquire",
+              {{"session", session_->id()},
+               {"client", session_->client_name()},
+               {"lease", asked.getLease()},
+               {"keys", std::uint64_t{asked.getKeys().size() / sizeof(BlockKey)}},
+               {"blocks", std::uint64_t{blocks.size()}},
+               {"ms", milliseconds(timer.elapsed().count())},
+               {"host_ms", milliseconds(times->host_ns)},
+               {"disk_ms", milliseconds(times->disk_ns)},
+               {"redis_ms", milliseconds(times->redis_ns)},
+               {"check_ms", milliseconds(times->check_ns)},
+               {"others_ms", milliseconds(times->others_ns)}});
+  }
+  timer.answered();
 }
 
 kj::Promise<void> SpaceServer::reserve(ReserveContext call) {

@@ -38,6 +38,10 @@ class SpaceServer final : public protocol::Space::Server {
   // Whether the log is to have a line about it.
   bool is_slow(const CallTimer& timer) const;
   void tell_slow_match(const CallTimer& timer, std::size_t keys, std::int64_t redis_ns) const;
+  // `times`: what it waited for, if the log is to have slow ones.
+  void answer_acquire(AcquireContext& call, CallTimer& timer,
+                      std::span<const storage::AcquiredBlock> blocks,
+                      const storage::AcquireTimes* times) const;
   static void answer_match(MatchContext& call, const storage::MatchResult& found);
 
   // Tokens of a call, within their limit.

@@ -76,6 +76,10 @@ Status print_inspection(const std::string& text, const std::string& sessions_tex
     const auto last_used_unix_ms = block.at("recency").get<std::int64_t>();
     row(out, "last used") << format_utc(last_used_unix_ms) << ", "
                           << format_age(now_unix_ms - last_used_unix_ms) << " ago\n";
+    const auto created_unix_ms = block.at("created_unix_ms").get<std::int64_t>();
+    row(out, "made") << format_utc(created_unix_ms) << ", "
+                     << format_age(now_unix_ms - created_unix_ms) << " ago; "
+                     << counted(block.at("uses").get<std::uint64_t>(), "use") << "\n";
     for (const auto& [tier, copy] : block.at("copies").items()) {
       row(out, tier.c_str());
       if (copy.contains("slot"))

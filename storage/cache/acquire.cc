@@ -67,6 +67,9 @@ void TieredCache::Impl::acquire(SessionId session, LeaseId lease_id, SpaceId spa
   }
   std::vector<Block*> run;
   catalog_.index().find(keys, run);
+  // Each hold writes to the slot, which lies elsewhere.
+  for (const Block* block : run)
+    if (block && block->device) __builtin_prefetch(block->device, 1);
   const bool remote = remote_usable();
   const std::int64_t oldest = oldest_created(*space);
   std::size_t present = 0;
@@ -116,6 +119,7 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
   const std::span<Block* const> run = all.first(length);
   std::vector<Slot*> slots(length, nullptr);
   std::vector<Tier> from;
+  from.reserve(length);
 
   const std::uint64_t recency = new_recency();
   Lease& lease = lease_of(acquisition.session, acquisition.lease);
@@ -148,6 +152,10 @@ bool TieredCache::Impl::extend(std::uint64_t id, std::span<Block* const> all,
     if (slots[i]) unhold(*slots[i]);
   }
 
+  const std::size_t before = acquisition.slots.size();
+  acquisition.slots.reserve(before + had);
+  acquisition.from.reserve(before + had);
+  acquisition.parts.reserve(before + had);
   std::vector<Slot*> to_check;
   for (std::size_t i = 0; i < had; ++i) {
     Slot& slot = *slots[i];
@@ -227,6 +235,7 @@ void TieredCache::Impl::deliver_finished() {
     share_used(acquisition);
     std::vector<AcquiredBlock> blocks;
     blocks.reserve(acquisition.slots.size());
+    lease.slots.reserve(lease.slots.size() + acquisition.slots.size());
     for (std::size_t at = 0; at < acquisition.slots.size(); ++at) {
       Slot& slot = *acquisition.slots[at];
       lease.slots.push_back(&slot);

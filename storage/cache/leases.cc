@@ -66,6 +66,7 @@ void TieredCache::Impl::drop_lease(SessionId session, LeaseId lease_id) {
   if (node.empty()) return;
   Lease& lease = node.mapped();
   for (const std::uint64_t id : lease.acquisitions) drop_acquisition(id);
+  for (const Slot* slot : lease.slots) __builtin_prefetch(slot, 1);
   for (Slot* slot : lease.slots) {
     if (slot->state != SlotState::reserved) {
       unhold(*slot);

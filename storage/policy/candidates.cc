@@ -54,16 +54,6 @@ void Candidates::set(Block& block, std::uint32_t shelf, Tier tier, Candidate now
   block.set_candidate(tier, now);
 }
 
-void Candidates::refresh(Block& block, std::uint32_t shelf) {
-  for (std::size_t tier = 0; tier < local_tiers; ++tier)
-    set(block, shelf, static_cast<Tier>(tier), judge(block, static_cast<Tier>(tier)));
-}
-
-void Candidates::withdraw(Block& block, std::uint32_t shelf) {
-  for (std::size_t tier = 0; tier < local_tiers; ++tier)
-    withdraw(block, shelf, static_cast<Tier>(tier));
-}
-
 void Candidates::withdraw(Block& block, std::uint32_t shelf, Tier tier) {
   set(block, shelf, tier, Candidate::no);
 }

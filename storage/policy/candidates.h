@@ -37,9 +37,21 @@ class Candidates {
       : shelves_(shelves), has_host_(has_host), has_disk_(has_disk), factory_(std::move(factory)) {}
 
   // Works out anew what may leave where. Call after anything about the block changed.
-  void refresh(Block& block, std::uint32_t shelf);
+  void refresh(Block& block, std::uint32_t shelf) {
+    for (std::size_t i = 0; i < local_tiers; ++i) {
+      const auto tier = static_cast<Tier>(i);
+      // Every hold of every block comes here, and most are of blocks in the middle of a prefix.
+      const bool ruled_out = block.children_in[i] > 0 || !block.has(tier);
+      const Candidate now = ruled_out ? Candidate::no : judge(block, tier);
+      if (now != block.candidate(tier)) set(block, shelf, tier, now);
+    }
+  }
   // Takes the block out everywhere, such as before its recency changes.
-  void withdraw(Block& block, std::uint32_t shelf);
+  void withdraw(Block& block, std::uint32_t shelf) {
+    for (std::size_t i = 0; i < local_tiers; ++i)
+      if (block.candidate(static_cast<Tier>(i)) != Candidate::no)
+        set(block, shelf, static_cast<Tier>(i), Candidate::no);
+  }
   // Likewise in one tier, before it loses its copy there: the order of what may leave the tier lies
   // in the slots.
   void withdraw(Block& block, std::uint32_t shelf, Tier tier);

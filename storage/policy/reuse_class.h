@@ -32,12 +32,17 @@ constexpr unsigned use_groups = 7;
 constexpr unsigned new_sizes = 9;
 constexpr unsigned reuse_classes = use_groups * 2 * new_sizes;
 
-constexpr unsigned use_group(std::uint8_t uses) {
+constexpr std::array<std::uint8_t, max_uses + 1> group_of_uses = [] {
   constexpr std::array<std::uint8_t, use_groups - 1> up_to{1, 2, 3, 6, 16, max_uses - 1};
-  unsigned group = 0;
-  while (group < up_to.size() && uses > up_to[group]) ++group;
-  return group;
-}
+  std::array<std::uint8_t, max_uses + 1> groups{};
+  std::uint8_t group = 0;
+  for (unsigned uses = 0; uses <= max_uses; ++uses) {
+    while (group < up_to.size() && uses > up_to[group]) ++group;
+    groups[uses] = group;
+  }
+  return groups;
+}();
+constexpr unsigned use_group(std::uint8_t uses) { return group_of_uses[uses]; }
 constexpr unsigned new_size(std::uint32_t new_blocks) {
   return std::min(static_cast<unsigned>(std::bit_width(new_blocks)), new_sizes - 1);
 }

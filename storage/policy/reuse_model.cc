@@ -92,9 +92,11 @@ bool ReuseModel::waits(const ReuseState& state) const {
 
 void ReuseModel::use(ReuseState& state, RequestNumber request, std::uint8_t uses, bool last) {
   if (state.request == request) return;
-  if (waits(state)) {
-    reuses_[cell(state)] += 1;
-    change(state.request, kind_of(state.uses, state.last), -1);
+  const unsigned kind = kind_of(state.uses, state.last);
+  if (remembers(state.request) && slot(state.request).left[kind] > 0) {
+    const unsigned was = class_of_kind(kind, slot(state.request).size);
+    reuses_[cell_of(was, bucket(state.request))] += 1;
+    change(state.request, kind, -1);
   }
   state = {request, uses, last};
   if (remembers(request)) change(request, kind_of(uses, last), 1);

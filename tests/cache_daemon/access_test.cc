@@ -320,7 +320,7 @@ TEST_F(LoginTest, ATenantCannotUseUpTheSpacesOfAll) {
 }
 
 TEST_F(LoginTest, WhoDoesNotLogInIsCut) {
-  start_daemon({"limits.login_deadline_ms=50"});
+  start_daemon({"limits.login_deadline_ms=500"});
   const auto friendly = connect();
   open_session(*friendly);
   const auto silent = connect_without_login();

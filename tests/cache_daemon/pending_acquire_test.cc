@@ -67,7 +67,7 @@ class PendingAcquireTest : public ::testing::Test {
 
   auto acquire(storage::LeaseId lease) {
     const BlockKey key = derive_block_key(descriptor().digest(), tokens);
-    return session_->acquire(lease, space_, {&key, 1}, {});
+    return session_->acquire(lease, space_, {&key, 1}, {}).later;
   }
 
   kj::AsyncIoContext io_ = kj::setupAsyncIo();

@@ -130,7 +130,8 @@ TEST_F(OperatorVerbs, InspectTellsEverythingOfABlock) {
   EXPECT_THAT(
       say({"inspect", keys[1].hex()}),
       AllOf(HasSubstr("held by    session 1 (test, process " + std::to_string(::getpid()) + ")\n"),
-            HasSubstr("\nlast used  20"), HasSubstr("tokens     33 34 35 ")));
+            HasSubstr("\nlast used  20"), HasSubstr(" ago; 2 uses\n"),
+            HasSubstr("tokens     33 34 35 ")));
   EXPECT_THAT(refused({"inspect", "ffffffffffffffff"}, 4), HasSubstr("no block's key begins with"));
   EXPECT_THAT(refused({"inspect", "xyz"}, 2), HasSubstr("is no key"));
 }
