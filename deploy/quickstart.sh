@@ -5,11 +5,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: deploy/quickstart.sh [--model FILE.gguf] [--keep] [--help]
+usage: deploy/quickstart.sh [--model FILE.gguf] [--bin DIRECTORY] [--keep] [--help]
 
   --model FILE.gguf  a GGUF file of the llama architecture with a chat template (Llama 3 or ChatML)
                      and a context of 2,048 tokens or more, instead of the demo model
                      (SmolLM2-135M-Instruct, about 100 MB, fetched once into your cache directory)
+  --bin DIRECTORY    programs that are built already, instead of building them
   --keep             leave the daemon running and its data where it is, and say how to use them
 
 Installs the Debian packages that are missing (with sudo where not root). The last line of the
@@ -36,6 +37,7 @@ readonly DEVICE_QUESTION='In which year was the cooperative founded?'
 readonly DISK_QUESTION='How much does a complete overhaul cost?'
 
 model=
+bin=
 keep=false
 while (($# > 0)); do
   case $1 in
@@ -45,6 +47,12 @@ while (($# > 0)); do
       shift
       ;;
     --model=*) model=${1#--model=} ;;
+    --bin)
+      (($# >= 2)) || die "--bin needs a directory"
+      bin=$2
+      shift
+      ;;
+    --bin=*) bin=${1#--bin=} ;;
     --keep) keep=true ;;
     -h | --help)
       usage
@@ -57,6 +65,11 @@ done
 if [[ -n $model ]]; then
   [[ -f $model && -r $model ]] || die "cannot read the model '$model'"
   model=$(realpath "$model")
+fi
+if [[ -n $bin ]]; then
+  [[ -x $bin/terraced && -x $bin/terrace && -x $bin/terrace-worker ]] ||
+    die "terraced, terrace and terrace-worker are not all in '$bin'"
+  bin=$(realpath "$bin")
 fi
 
 work=
@@ -78,14 +91,16 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-install_packages "${TERRACE_BUILD_PACKAGES[@]}"
-build_preset release
+if [[ -z $bin ]]; then
+  install_packages "${TERRACE_BUILD_PACKAGES[@]}"
+  build_preset release terraced terrace terrace-worker
+  bin=$TERRACE_ROOT/build/release/bin
+fi
 if [[ -z $model ]]; then
   fetch_demo_model || die "there is no model to run"
   model=$(demo_model_path)
 fi
 
-bin=$TERRACE_ROOT/build/release/bin
 # /var/tmp is on a disk where /tmp may be memory. A socket's path must be short.
 temporary=${TMPDIR:-/var/tmp}
 if ((${#temporary} > 60)) || [[ ! -w $temporary ]]; then temporary=/tmp; fi
