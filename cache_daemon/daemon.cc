@@ -82,7 +82,7 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
                .started = std::chrono::steady_clock::now(),
                .started_unix_ms = engines_->clock.unix_ms()},
       tasks_(*this),
-      connections_(*this),
+      connections_(std::in_place, static_cast<kj::TaskSet::ErrorHandler&>(*this)),
       site_(context_),
       http_(io, config.http, [this](kj::StringPtr path) { return site_.answer(path); }) {
   if (config.http.listen &&
@@ -112,7 +112,14 @@ Daemon::Daemon(kj::AsyncIoContext& io, const config::DaemonConfig& config,
   }
 }
 
-Daemon::~Daemon() = default;
+Daemon::~Daemon() {
+  listeners_.clear();
+  entrance_.reset();
+  connections_.reset();
+  // What connections leave to the loop ends in its next turns: the calls that were under way, which
+  // refer to all that is here.
+  io_.waitScope.poll();
+}
 
 bool Daemon::run_turn(const char* what, kj::FunctionParam<void()> turn) {
   KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&] { turn(); })) {
@@ -152,7 +159,7 @@ void Daemon::serve(kj::Own<kj::AsyncIoStream> stream, Credentials credentials) {
   run_turn("opening a connection", [&] {
     auto connection = kj::heap<Connection>(context_, kj::mv(stream), std::move(credentials));
     auto over = connection->when_over();
-    connections_.add(over.attach(kj::mv(connection)));
+    connections_->add(over.attach(kj::mv(connection)));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <kj/function.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,7 +86,7 @@ class Daemon final : private kj::TaskSet::ErrorHandler {
   AccessPolicy access_;
   Context context_;
   kj::TaskSet tasks_;
-  kj::TaskSet connections_;
+  std::optional<kj::TaskSet> connections_;  // there until the destructor
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unique_ptr<RemoteEntrance> entrance_;  // null: off
   Site site_;

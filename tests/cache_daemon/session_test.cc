@@ -172,6 +172,24 @@ TEST_F(SessionTest, AConnectionHasSoManyRequestsOpenAndNoMore) {
   EXPECT_FALSE(fails(acquire(3)));
 }
 
+TEST_F(SessionTest, ACallThatWaitsEndsBeforeWhatItRefersTo) {
+  start_daemon();
+  const auto computing = connect(), waiting = connect();
+  auto session = open_session(*computing), waiting_session = open_session(*waiting);
+  auto space = open_space(session), waiting_space = open_space(waiting_session);
+  auto reserve_key = space.reserveRequest();
+  reserve_key.setLease(1);
+  reserve_key.initKeys(32)[0] = 7;
+  wait(reserve_key.send());
+  auto acquire = waiting_space.acquireRequest();
+  acquire.setLease(1);
+  acquire.initKeys(32)[0] = 7;
+  acquire.setWaitMs(60'000);
+  const auto waits = acquire.send();
+  ASSERT_TRUE(test_support::wait_until([&] { return stats(*computing)["waiting_acquires"] == 1; }));
+  EXPECT_EQ(daemon_->stop(), 0) << daemon_->log();
+}
+
 TEST_F(SessionTest, ASessionOpensSoManySpacesAndNoMore) {
   constexpr std::uint8_t max_spaces_per_session = 5;
   start_daemon({"limits.max_spaces_per_session=5"});
