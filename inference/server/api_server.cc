@@ -1,6 +1,7 @@
 #include "inference/server/api_server.h"
 
 #include <kj/debug.h>
+#include <kj/encoding.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
@@ -90,7 +91,10 @@ class ApiServer::Connection final : public kj::HttpService {
       return send_text(
           context_, response, 200, json_content_type,
           models_json(context_.model, context_.started_unix_s, context_.context_length));
-    if (is_get && path == "/v1/models/" + context_.model)
+    // A model's name may have bytes that an address writes in another way, as "a/b".
+    constexpr std::string_view models = "/v1/models/";
+    if (is_get && path.starts_with(models) &&
+        view(kj::decodeUriComponent(kj::StringPtr(path.c_str() + models.size()))) == context_.model)
       return send_text(
           context_, response, 200, json_content_type,
           model_json(context_.model, context_.started_unix_s, context_.context_length));

@@ -188,6 +188,7 @@ TEST_F(ServeTest, RefusesWhatIsWrongInTheFormOfTheApi) {
   }
   EXPECT_EQ(server_->send("GET /health" + get).json().at("status"), "ok");
   EXPECT_EQ(server_->send("GET /v1/models" + get).json()["data"][0]["id"], "tiny");
+  EXPECT_EQ(server_->send("GET /v1/models/t%69ny" + get).json()["id"], "tiny");
 }
 
 TEST_F(ServeTest, WhoHangsUpFreesEverything) {
