@@ -59,6 +59,9 @@ struct WriteTask final : Task {
 struct EraseTask final : Task {
   BlockKey space;
   std::size_t servers = 0;  // whose names are not all listed and gone
+  // Slots moved meanwhile: names may have been missed at both ends.
+  bool moved = false;
+  unsigned passes = 0;
 };
 
 struct Command {

@@ -43,6 +43,8 @@ constexpr std::size_t max_unlinked_keys = 1024;
 constexpr std::size_t scanned_names = 512;
 // What erasing a space may take.
 constexpr std::int64_t erase_space_limit_ns = 30'000 * ns_a_ms;
+// How often all names are listed again because slots of the cluster moved meanwhile.
+constexpr unsigned max_erase_passes = 4;
 // Between two times that a cluster is asked for its map.
 constexpr std::int64_t map_interval_ns = 200 * ns_a_ms;
 
@@ -85,6 +87,7 @@ class Engine final : Server::Owner {
            unsigned losses);
   void unlink(const BlockKey& space, const std::vector<BlockKey>& keys);
   // engine_erase.cc: a space's names are listed at each server, and deleted, some at a time.
+  void begin_pass(const std::shared_ptr<EraseTask>& erase);
   void scan(Server& server, std::shared_ptr<EraseTask> erase, std::string cursor);
   void scanned(Server& server, Command& command, const Reply& reply);
   void unlinked(Server& server, Command& command);

@@ -20,9 +20,18 @@ void Engine::start(const RemoteEraseSpace& request) {
   watch_deadline(erase);
   if (!map_known_)
     return complete(*erase, StatusCode::unavailable, "no node of the cluster has answered yet");
+  begin_pass(erase);
+}
+
+void Engine::begin_pass(const std::shared_ptr<EraseTask>& erase) {
   const std::vector<RedisEndpoint> masters = map_.masters();
+  if (masters.empty())
+    return complete(*erase, StatusCode::unavailable, "no server of the cluster has a slot");
+  erase->moved = false;
+  ++erase->passes;
   erase->servers = masters.size();
-  for (const RedisEndpoint& master : masters) scan(server_at(master), erase, end_of_names);
+  for (const RedisEndpoint& master : masters)
+    if (!erase->done) scan(server_at(master), erase, end_of_names);  // or one could not be asked
 }
 
 void Engine::scan(Server& server, std::shared_ptr<EraseTask> erase, std::string cursor) {
@@ -35,8 +44,9 @@ void Engine::scan(Server& server, std::shared_ptr<EraseTask> erase, std::string 
 
 void Engine::scanned(Server& server, Command& command, const Reply& reply) {
   if (command.given_up()) return;
+  // An empty cursor would begin anew, for ever.
   if (reply.kind != Reply::Kind::list || reply.elements.size() != 2 ||
-      reply.elements[1].kind != Reply::Kind::list)
+      reply.elements[0].text.empty() || reply.elements[1].kind != Reply::Kind::list)
     return fail(command, Status(StatusCode::io_error, "the server's answer makes no sense"));
   const SpaceNames names = names_.in(command.erase->space);
   auto unlink = std::make_unique<Command>();
@@ -58,7 +68,12 @@ void Engine::unlinked(Server& server, Command& command) {
 void Engine::erase_further(Server& server, const Command& command) {
   if (command.cursor.empty()) return scan(server, command.erase, end_of_names);
   if (command.cursor != end_of_names) return scan(server, command.erase, command.cursor);
-  if (--command.erase->servers == 0) complete(*command.erase, RemoteCompletion{});
+  if (--command.erase->servers > 0) return;
+  if (!command.erase->moved) return complete(*command.erase, RemoteCompletion{});
+  if (command.erase->passes == max_erase_passes)
+    return complete(*command.erase, StatusCode::unavailable,
+                    "slots of the cluster moved again and again");
+  begin_pass(command.erase);
 }
 
 }  // namespace terrace::storage::redis

@@ -179,9 +179,9 @@ void Engine::refused_write(Server& server, Command& command, StatusCode code,
 // The reply's part of the command goes elsewhere.
 void Engine::redirect(Server& server, Command& command, const std::string& text, bool asking) {
   environment_.counters.redirections.fetch_add(1);
-  // A name that moves may be missed at both.
-  if (command.erase)
-    fail(command, Status(StatusCode::unavailable, "slots of the cluster moved meanwhile"));
+  // A name that moves may be missed at both: all are listed once more. What is deleted elsewhere
+  // below is part of no pass.
+  if (command.erase) command.erase->moved = true;
   auto redirection = parse_redirection(text);
   if (!asking) map_wanted_ = true;
   const bool useless = !redirection || command.redirections >= max_redirections;

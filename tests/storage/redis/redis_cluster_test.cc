@@ -120,6 +120,17 @@ TEST_F(RedisClusterTest, FollowsSlotsThatMoveUnderLoad) {
   EXPECT_EQ(sum, static_cast<std::int64_t>(blocks_.size()));
 }
 
+TEST_F(RedisClusterTest, ErasesASpaceWhileASlotOfItMoves) {
+  write_all();
+  const std::size_t from = master_of(blocks_[0]), to = (from + 1) % RedisCluster::masters;
+  // The key is at the new master already, which says MOVED, and the old one ASK.
+  cluster_.move_slot(slot(blocks_[0]), from, to, [this] {
+    EXPECT_EQ(harness_.erase_space(blocks_[0].space).status.to_string(), "ok");
+  });
+  for (std::size_t i = 0; i < RedisCluster::masters; ++i)
+    EXPECT_EQ(cluster_.node(i).command({"DBSIZE"}).text, "0") << i;
+}
+
 TEST_F(RedisClusterTest, AMasterThatDiesIsReplacedByItsReplica) {
   write_all();
   for (std::size_t i = 0; i < RedisCluster::masters; ++i) {
