@@ -6,13 +6,13 @@
 #include <charconv>
 #include <cstdio>
 
+#include "storage/disk/located_table.h"
+
 namespace terrace::storage {
 
 namespace {
 
 constexpr std::string_view name_prefix = "data-";
-// The most units that a 32-bit unit number can name in one file.
-constexpr std::uint64_t max_file_bytes = (std::uint64_t{1} << 32) * extent_unit_bytes / 2;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ DataFiles::DataFiles(Files& files, std::string directory, std::uint64_t file_byt
     : files_(files),
       directory_(std::move(directory)),
       file_bytes_(std::clamp(file_bytes / extent_unit_bytes * extent_unit_bytes, extent_unit_bytes,
-                             max_file_bytes)),
+                             max_data_file_bytes)),
       capacity_bytes_(capacity_bytes) {}
 
 std::string DataFiles::path(std::uint32_t file) const {
@@ -49,12 +49,12 @@ Status DataFiles::open() {
     std::uint32_t file = 0;
     const char* const end = name.data() + name.size();
     const auto parsed = std::from_chars(name.data() + name_prefix.size(), end, file);
-    if (parsed.ec != std::errc() || parsed.ptr != end) continue;
+    if (parsed.ec != std::errc() || parsed.ptr != end || file >= max_data_files) continue;
     auto opened = files_.open_data_file(path(file), false);
     if (!opened) return opened.error();
     const auto bytes = files_.size(opened->fd.get());
     if (!bytes) return bytes.error();
-    adopt(file, std::move(*opened), std::min(*bytes, max_file_bytes));
+    adopt(file, std::move(*opened), std::min(*bytes, max_data_file_bytes));
   }
   return {};
 }
@@ -67,6 +67,9 @@ Result<std::uint32_t> DataFiles::grow(std::uint64_t bytes) {
   if (left < bytes) return error(StatusCode::no_space, "the disk tier is at its capacity");
   const std::uint64_t size = std::min(std::max(file_bytes_, bytes), left);
   const std::uint32_t file = files_by_number_.empty() ? 0 : files_by_number_.rbegin()->first + 1;
+  if (file >= max_data_files)
+    return error(StatusCode::no_space,
+                 "a data directory has at most " + std::to_string(max_data_files) + " data files");
   // What an earlier attempt may have left behind.
   if (Status removed = files_.remove(path(file)); !removed.ok()) return error(removed);
   auto opened = files_.open_data_file(path(file), true);

@@ -22,11 +22,12 @@ void DiskEngine::start_reads() {
       continue;
     }
     operation->located = *located;
-    if (request.destination.size() != located->payload_bytes) {
-      finish_read(operation,
-                  error(StatusCode::invalid_argument,
-                        "the block has " + std::to_string(located->payload_bytes) + " bytes, not " +
-                            std::to_string(request.destination.size())));
+    // Where the record is read to the destination itself, it must have room for it.
+    if (located->codec == Codec::raw &&
+        record_units(request.destination.size()) != located->extent.units) {
+      finish_read(operation, error(StatusCode::invalid_argument,
+                                   "the block does not have " +
+                                       std::to_string(request.destination.size()) + " bytes"));
       continue;
     }
     operation->prepare();

@@ -118,9 +118,7 @@ void DiskEngine::sync_done() {
 
 void DiskEngine::acknowledge(const StoredWrite& write) {
   const IndexEntry& entry = write.entry;
-  located_.put(entry.key,
-               {entry.extent, entry.codec, static_cast<std::uint32_t>(entry.payload_bytes),
-                static_cast<std::uint32_t>(entry.stored_bytes)});
+  located_.put(entry.key, {entry.extent, entry.codec});
   DiskCompletion completion;
   completion.ticket = write.ticket;
   completion.payload_checksum = write.payload_checksum;

@@ -45,8 +45,9 @@ void ReadOperation::prepare() {
   if (located.codec == Codec::raw && is_page_aligned(request.destination.data())) {
     buffers.gather_in_place(request.destination);
   } else {
-    buffers.bounce().ensure(located.stored_bytes);
-    buffers.gather_bounce(located.stored_bytes);
+    const std::uint64_t room_bytes = located.extent.bytes() - record_header_bytes;
+    buffers.bounce().ensure(room_bytes);
+    buffers.gather_bounce(room_bytes);
   }
 }
 
@@ -58,9 +59,13 @@ Result<RecordHeader> ReadOperation::verify_header() const {
   if (header->space != request.space || header->parent != request.parent ||
       header->tokens != request.tokens)
     return corrupt("the record is not of the block that was asked for");
-  if (header->codec != located.codec || header->payload_bytes != request.destination.size() ||
-      header->stored_bytes != located.stored_bytes)
+  if (header->codec != located.codec || record_units(header->stored_bytes) != located.extent.units)
     return corrupt("the record is not what the index says");
+  // The record is right, only the question is not.
+  if (header->payload_bytes != request.destination.size())
+    return error(StatusCode::invalid_argument,
+                 "the block has " + std::to_string(header->payload_bytes) + " bytes, not " +
+                     std::to_string(request.destination.size()));
   return header;
 }
 

@@ -1,76 +1,59 @@
-// Which record holds which block: 24 bytes an entry, since there is one for every block on disk.
+// Which record holds which block: an entry for every block on disk.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
 #include "core/block_key.h"
 #include "core/record.h"
+#include "core/space.h"
 #include "storage/disk/extent.h"
+#include "storage/disk/fingerprint_table.h"
 
 namespace terrace::storage {
 
-// What the store keeps in memory of a block. Its extent is as long as its header and its stored
-// bytes need.
+// Named limits of a store, so that where a record lies takes 8 bytes.
+constexpr unsigned located_first_bits = 30, located_units_bits = 15, located_file_bits = 17,
+                   located_codec_bits = 2;
+constexpr std::uint64_t max_data_file_bytes =
+    (std::uint64_t{1} << located_first_bits) * extent_unit_bytes;  // 4 TiB
+constexpr std::uint32_t max_data_files = 1u << located_file_bits;
+static_assert(located_first_bits + located_units_bits + located_file_bits + located_codec_bits ==
+              64);
+
+// How many units the record of so many stored bytes takes.
+constexpr std::uint32_t record_units(std::uint64_t stored_bytes) {
+  return static_cast<std::uint32_t>((record_header_bytes + stored_bytes + extent_unit_bytes - 1) /
+                                    extent_unit_bytes);
+}
+static_assert(record_units(max_block_bytes) < 1u << located_units_bits);
+
+// What the store keeps in memory of a block. How long its payload is, before and after its codec,
+// is in the record's header.
 struct LocatedBlock {
   Extent extent;
   Codec codec = Codec::raw;
-  std::uint32_t payload_bytes = 0;  // at most max_block_bytes
-  std::uint32_t stored_bytes = 0;
 };
 
-// An entry does not hold the key but 64 bits made of it and of a secret of the table. Should two
-// keys agree in those (nobody can bring it about; by chance once in a hundred thousand stores of
-// ten million blocks), one of the two is not found, or its record does not verify: a miss. One
-// thread.
+// Two keys may get into each other's way, though hardly ever (fingerprint_table.h): then one of
+// them is not found, or its record does not verify: a miss. One thread.
 class LocatedTable {
  public:
-  LocatedTable();
-
   std::optional<LocatedBlock> find(const BlockKey& key) const;
-  bool contains(const BlockKey& key) const { return entry_of(fingerprint_of(key)) != nullptr; }
+  bool contains(const BlockKey& key) const { return table_.contains(key); }
   // Instead of what is there of the key, if anything is.
   void put(const BlockKey& key, const LocatedBlock& located);
-  void erase(const BlockKey& key);
+  void erase(const BlockKey& key) { table_.erase(key); }
   // Makes room for so many at once.
-  void reserve(std::size_t blocks);
+  void reserve(std::size_t blocks) { table_.reserve(blocks); }
 
-  std::size_t size() const { return size_; }
+  std::size_t size() const { return table_.size(); }
   // Of memory.
-  std::size_t bytes() const;
+  std::size_t bytes() const { return table_.bytes(); }
 
  private:
-  static constexpr std::size_t shard_bits = 8;  // growing moves one shard of the table
-  static constexpr std::size_t shard_count = std::size_t{1} << shard_bits;
-
-  struct Entry {
-    std::uint64_t fingerprint = 0;  // 0: nothing is here
-    std::uint64_t place = 0;        // first unit, file, codec
-    std::uint64_t lengths = 0;      // of the payload, of what is stored
-  };
-  struct Shard {
-    std::unique_ptr<Entry[]> entries;
-    std::uint32_t capacity = 0, size = 0;
-  };
-
-  std::uint64_t fingerprint_of(const BlockKey& key) const;
-  static std::size_t shard_of(std::uint64_t fingerprint) {
-    return fingerprint >> (64 - shard_bits);
-  }
-  static std::size_t home_of(const Shard& shard, std::uint64_t fingerprint) {
-    return (fingerprint & UINT32_MAX) * shard.capacity >> 32;
-  }
-  const Entry* entry_of(std::uint64_t fingerprint) const;
-  static Entry& place_for(Shard& shard, std::uint64_t fingerprint);
-  static void resize(Shard& shard, std::size_t capacity);
-
-  std::array<std::uint64_t, 4> secret_;
-  std::vector<Shard> shards_;
-  std::size_t size_ = 0;
+  FingerprintTable<8> table_;
 };
 
 }  // namespace terrace::storage

@@ -94,8 +94,7 @@ class Entries {
   void add(const IndexEntry& entry, std::uint64_t recency) {
     all_.push_back({{entry.space, entry.key, entry.parent, packer_.copy(entry.tokens),
                      entry.extent.bytes(), recency, entry.created_unix_ms},
-                    {entry.extent, entry.codec, static_cast<std::uint32_t>(entry.payload_bytes),
-                     static_cast<std::uint32_t>(entry.stored_bytes)},
+                    {entry.extent, entry.codec},
                     entry.sequence});
   }
   std::size_t size() const { return all_.size(); }

@@ -48,12 +48,13 @@ class RecordReader {
     operation_.request.parent = entry.parent;
     operation_.request.tokens = entry.tokens;
     operation_.request.destination = payload_.span().first(entry.payload_bytes);
-    operation_.located = {entry.extent, entry.codec,
-                          static_cast<std::uint32_t>(entry.payload_bytes),
-                          static_cast<std::uint32_t>(entry.stored_bytes)};
+    operation_.located = {entry.extent, entry.codec};
     operation_.prepare();
     if (Status read = read_record(files_, data_, operation_); !read.ok()) return read;
     const auto header = operation_.verify_header();
+    // What was asked for is what the index says.
+    if (!header && header.error().code() == StatusCode::invalid_argument)
+      return Status(StatusCode::corruption, header.error().message());
     if (!header) return header.error();
     const auto checksum =
         operation_.verify_payload(*header, codecs_[static_cast<std::size_t>(header->codec)].get());

