@@ -18,19 +18,22 @@ Result<std::unique_ptr<DiskSet>> DiskSet::open(const DiskOptions& options,
   if (std::set<std::string>(directories.begin(), directories.end()).size() != directories.size())
     return error(StatusCode::invalid_argument, "a data directory is named twice");
   if (!clock) clock = std::make_shared<SystemClock>();
-  std::unique_ptr<DiskSet> set(new DiskSet(std::move(clock)));
+  DiskOptions each = options;
+  each.capacity_bytes = options.capacity_bytes / directories.size();
+  std::unique_ptr<DiskSet> set(new DiskSet(each, std::move(clock), make_world));
   Status problem;
   for (const std::string& directory : directories) {
-    DiskOptions own = options;
-    own.directory = directory;
-    own.capacity_bytes = options.capacity_bytes / directories.size();
-    auto store = DiskStore::open(own, make_world ? make_world(directory) : DiskWorld());
+    auto store = set->open_store(directory);
     if (!store) {
       if (store.error().code() != StatusCode::io_error || directories.size() == 1)
         return error(store.error());
-      spdlog::warn("disk: {} is left out until the next start: {}", directory,
+      spdlog::warn("disk: {} is left out until it can be opened: {}", directory,
                    store.error().message());
       problem = store.error();
+      Absent absent;
+      absent.directory = directory;
+      absent.not_before_ns = set->clock_->monotonic_ns() + first_reopen_ns;
+      set->absent_.push_back(std::move(absent));
       continue;
     }
     Part part;
@@ -43,12 +46,77 @@ Result<std::unique_ptr<DiskSet>> DiskSet::open(const DiskOptions& options,
   return set;
 }
 
+DiskSet::~DiskSet() {
+  if (opening_) opening_->thread.join();
+}
+
+Result<std::unique_ptr<DiskStore>> DiskSet::open_store(const std::string& directory) const {
+  DiskOptions options = options_;
+  options.directory = directory;
+  return DiskStore::open(options, make_world_ ? make_world_(directory) : DiskWorld());
+}
+
+void DiskSet::look_for_absent() {
+  if (absent_.empty()) return;
+  const std::int64_t now_ns = clock_->monotonic_ns();
+  if (!opening_) {
+    const auto due = std::ranges::min_element(absent_, {}, &Absent::not_before_ns);
+    if (now_ns < due->not_before_ns) return;
+    std::iter_swap(absent_.begin(), due);
+    opening_ = std::make_unique<Opening>();
+    // Finding what is in it may take seconds.
+    opening_->thread = std::thread(
+        [this, &opening = *opening_, directory = absent_.front().directory, notify = notify_] {
+          opening.outcome.emplace(open_store(directory));
+          opening.done = true;
+          if (notify) notify();
+        });
+    return;
+  }
+  if (!opening_->done) return;
+  opening_->thread.join();
+  auto store = std::move(*opening_->outcome);
+  opening_.reset();
+  Absent& absent = absent_.front();
+  if (store) {
+    take_in(std::move(absent.directory), std::move(*store));
+    absent_.pop_front();
+    return;
+  }
+  if (absent.failures == 1)
+    spdlog::warn("disk: {} is still away: {}", absent.directory, store.error().message());
+  absent.not_before_ns =
+      now_ns +
+      std::min(first_reopen_ns << std::min<std::uint32_t>(absent.failures, 16), longest_reopen_ns);
+  ++absent.failures;
+}
+
+void DiskSet::take_in(std::string directory, std::unique_ptr<DiskStore> store) {
+  Part part;
+  part.directory = std::move(directory);
+  part.store = std::move(store);
+  part.unknown_bytes = part.store->usage().used_bytes;
+  if (notify_) part.store->set_notify(notify_);
+  (void)part.store->take_recovered_blocks();
+  for (const auto& [digest, space] : spaces_) part.store->add_space(space);
+  // It may be the one whose notes the next start believes.
+  for (DiskNote& old : part.store->take_recovered_notes())
+    if (!notes_.contains(old.name)) part.store->set_note({std::move(old.name), ""});
+  for (const auto& [name, value] : notes_) part.store->set_note({name, value});
+  spdlog::info(
+      "disk: {} can be opened and takes blocks again; {} bytes of blocks in it are of use "
+      "from the next start on",
+      part.directory, part.unknown_bytes);
+  parts_.push_back(std::move(part));
+}
+
 void DiskSet::adopt(std::size_t part) {
   std::unordered_map<BlockKey, std::uint64_t> twice;
   for (RecoveredBlock& block : parts_[part].store->take_recovered_blocks()) {
     // Written again while this directory was away, or left here by a write that failed: one record
     // is enough.
-    if (part_of_.emplace(block.key, static_cast<std::uint32_t>(part)).second) {
+    if (!part_of_.contains(block.key)) {
+      part_of_.put(block.key, part);
       recovered_blocks_.push_back(std::move(block));
     } else {
       parts_[part].store->erase(block.key);
@@ -61,7 +129,8 @@ void DiskSet::adopt(std::size_t part) {
     const auto other = twice.find(kept.key);
     if (other == twice.end() || other->second <= kept.recency) continue;
     kept.recency = other->second;
-    parts_[part_of_.at(kept.key)].store->touch({&kept.key, 1}, kept.recency);
+    if (const auto at = part_of_.find(kept.key))
+      parts_[*at].store->touch({&kept.key, 1}, kept.recency);
   }
 }
 
@@ -81,10 +150,13 @@ std::vector<SpaceDescriptor> DiskSet::take_recovered_spaces() {
 }
 
 std::vector<DiskNote> DiskSet::take_recovered_notes() {
-  return parts_.front().store->take_recovered_notes();
+  std::vector<DiskNote> notes = parts_.front().store->take_recovered_notes();
+  for (const DiskNote& note : notes) notes_.insert_or_assign(note.name, note.value);
+  return notes;
 }
 
 void DiskSet::add_space(const SpaceDescriptor& space) {
+  spaces_.insert_or_assign(space.digest(), space);
   for (Part& part : parts_) part.store->add_space(space);
 }
 
@@ -111,7 +183,8 @@ void DiskSet::note_outcome(Part& part, const Status& status) {
 std::optional<std::size_t> DiskSet::choose(const Writing& writing) const {
   std::optional<std::size_t> best;
   std::pair<bool, double> best_score;
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
+  // What came since the write began has no part in it.
+  for (std::size_t i = 0; i < writing.tried.size(); ++i) {
     if (writing.tried[i]) continue;
     const DiskUsage usage = parts_[i].store->usage();
     const double taken = static_cast<double>(usage.used_bytes + parts_[i].writing_bytes);
@@ -126,6 +199,7 @@ std::optional<std::size_t> DiskSet::choose(const Writing& writing) const {
 }
 
 void DiskSet::write(DiskWrite request) {
+  look_for_absent();
   if (const auto at = writing_key_.find(request.key); at != writing_key_.end()) {
     writing_.at(at->second).later.emplace_back(std::move(request));
     return;
@@ -136,9 +210,9 @@ void DiskSet::write(DiskWrite request) {
   writing.request = std::move(request);
   writing.tried.assign(parts_.size(), false);
   // Where it is already it stays.
-  if (const auto at = part_of_.find(writing.request.key); at != part_of_.end()) {
+  if (const auto at = part_of_.find(writing.request.key)) {
     writing.tried.assign(parts_.size(), true);
-    writing.tried[at->second] = false;
+    writing.tried[*at] = false;
   }
   try_write(writing);
 }
@@ -156,10 +230,10 @@ void DiskSet::read(DiskRead request) {
     return;
   }
   const auto at = part_of_.find(request.key);
-  if (at == part_of_.end())
+  if (!at)
     return complete(
         {request.ticket, Status(StatusCode::not_found, "the block is not on disk"), 0, 0});
-  Part& part = parts_[at->second];
+  Part& part = parts_[*at];
   if (rests(part))
     return complete(
         {request.ticket, Status(StatusCode::io_error, part.directory + " fails"), 0, 0});
@@ -173,9 +247,9 @@ void DiskSet::erase(const BlockKey& key) {
     return;
   }
   const auto at = part_of_.find(key);
-  if (at == part_of_.end()) return;
-  parts_[at->second].store->erase(key);
-  part_of_.erase(at);
+  if (!at) return;
+  parts_[*at].store->erase(key);
+  part_of_.erase(key);
 }
 
 void DiskSet::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
@@ -185,8 +259,8 @@ void DiskSet::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
       Writing& one = writing_.at(writing->second);
       one.request.recency = std::max(one.request.recency, recency);  // if it is tried again
       by_part[one.part].push_back(key);
-    } else if (const auto at = part_of_.find(key); at != part_of_.end()) {
-      by_part[at->second].push_back(key);
+    } else if (const auto at = part_of_.find(key)) {
+      by_part[*at].push_back(key);
     }
   }
   for (std::size_t i = 0; i < parts_.size(); ++i)
@@ -194,6 +268,10 @@ void DiskSet::touch(std::span<const BlockKey> keys, std::uint64_t recency) {
 }
 
 void DiskSet::set_note(DiskNote note) {
+  if (note.value.empty())
+    notes_.erase(note.name);
+  else
+    notes_.insert_or_assign(note.name, note.value);
   for (Part& part : parts_) part.store->set_note(note);
 }
 
@@ -203,6 +281,7 @@ void DiskSet::flush(Ticket ticket) {
 }
 
 void DiskSet::take_completions(std::vector<DiskCompletion>& out) {
+  look_for_absent();
   std::vector<DiskCompletion> arrived;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     arrived.clear();
@@ -229,9 +308,7 @@ void DiskSet::handle(std::size_t part, DiskCompletion completion) {
     note_outcome(parts_[part], completion.status);
     const auto known = part_of_.find(at->second.key);
     const bool dropped = code == StatusCode::corruption && !at->second.leave_corrupt;
-    if ((dropped || code == StatusCode::not_found) && known != part_of_.end() &&
-        known->second == part)
-      part_of_.erase(known);
+    if ((dropped || code == StatusCode::not_found) && known == part) part_of_.erase(at->second.key);
     reading_.erase(at);
     completed_.push_back(std::move(completion));
     return;
@@ -249,7 +326,7 @@ void DiskSet::handle(std::size_t part, DiskCompletion completion) {
     if (choose(writing)) return try_write(writing);
     completion.status = writing.problem;
   } else if (code == StatusCode::ok) {
-    part_of_[writing.request.key] = static_cast<std::uint32_t>(part);
+    part_of_.put(writing.request.key, part);
   }
   finish_write(ticket, std::move(completion));
 }
@@ -283,8 +360,9 @@ DiskUsage DiskSet::usage() const {
   DiskUsage sum;
   for (const Part& part : parts_) {
     const DiskUsage usage = part.store->usage();
-    sum.capacity_bytes += usage.capacity_bytes;
-    sum.used_bytes += usage.used_bytes;
+    // As if the directory were smaller by what nobody knows of.
+    sum.capacity_bytes += usage.capacity_bytes - std::min(usage.capacity_bytes, part.unknown_bytes);
+    sum.used_bytes += usage.used_bytes - std::min(usage.used_bytes, part.unknown_bytes);
     sum.quarantined_records += usage.quarantined_records;
   }
   return sum;

@@ -4,8 +4,13 @@
 // while it fails.
 #pragma once
 
+#include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -13,6 +18,7 @@
 #include "storage/disk/disk_options.h"
 #include "storage/disk/disk_store.h"
 #include "storage/disk/disk_tier.h"
+#include "storage/disk/fingerprint_table.h"
 
 namespace terrace::storage {
 
@@ -20,6 +26,9 @@ constexpr std::size_t max_data_directories = 64;
 // How long a directory with I/O errors is left alone: at first, and at most.
 constexpr std::int64_t first_directory_rest_ns = 100'000'000;
 constexpr std::int64_t longest_directory_rest_ns = 10'000'000'000;
+// How long until one that could not be opened is tried again: at first, and at most.
+constexpr std::int64_t first_reopen_ns = 1'000'000'000;
+constexpr std::int64_t longest_reopen_ns = 60'000'000'000;
 
 class DiskSet final : public DiskTier {
  public:
@@ -28,11 +37,15 @@ class DiskSet final : public DiskTier {
 
   // `options` for all of them, but for its directory; its capacity is shared equally. Errors as of
   // DiskStore::open, but that a directory which the system does not let look (io_error) is left out
-  // with a warning until the next start, unless that is so of all of them.
+  // with a warning, unless that is so of all of them. It is tried again, at growing intervals, on a
+  // thread of its own. Once it can be opened it takes blocks; those that it has already are found
+  // by the next start, and take room there until then.
   static Result<std::unique_ptr<DiskSet>> open(const DiskOptions& options,
                                                const std::vector<std::string>& directories,
                                                std::shared_ptr<const Clock> clock = nullptr,
                                                const MakeWorld& make_world = nullptr);
+
+  ~DiskSet() override;
 
   std::vector<RecoveredBlock> take_recovered_blocks() override;
   std::vector<SpaceDescriptor> take_recovered_spaces() override;
@@ -49,7 +62,7 @@ class DiskSet final : public DiskTier {
   void flush(Ticket ticket) override;
   void take_completions(std::vector<DiskCompletion>& out) override;
   void set_notify(std::function<void()> notify) override;
-  // Of all directories that opened.
+  // Of all directories that opened, without what blocks take there that nobody knows.
   DiskUsage usage() const override;
 
   std::size_t directories() const { return parts_.size(); }
@@ -63,6 +76,18 @@ class DiskSet final : public DiskTier {
     std::uint64_t writing_bytes = 0;  // of writes under way
     std::uint32_t failures = 0;       // in a row
     std::int64_t rests_until_ns = 0;
+    std::uint64_t unknown_bytes = 0;  // that its blocks took when it came late
+  };
+  struct Absent {
+    std::string directory;
+    std::uint32_t failures = 1;
+    std::int64_t not_before_ns = 0;
+  };
+  // The first of absent_ is being opened.
+  struct Opening {
+    std::optional<Result<std::unique_ptr<DiskStore>>> outcome;  // once `done`
+    std::atomic<bool> done = false;
+    std::thread thread;
   };
   // What waits for a write of its key.
   using Later = std::variant<DiskWrite, DiskRead, BlockKey>;
@@ -82,8 +107,13 @@ class DiskSet final : public DiskTier {
     Status status;
   };
 
-  explicit DiskSet(std::shared_ptr<const Clock> clock) : clock_(std::move(clock)) {}
+  DiskSet(const DiskOptions& options, std::shared_ptr<const Clock> clock, MakeWorld make_world)
+      : options_(options), clock_(std::move(clock)), make_world_(std::move(make_world)) {}
   void adopt(std::size_t part);
+  Result<std::unique_ptr<DiskStore>> open_store(const std::string& directory) const;
+  // Begins to open a directory that is away, if it is time, and takes in what came of it.
+  void look_for_absent();
+  void take_in(std::string directory, std::unique_ptr<DiskStore> store);
   bool rests(const Part& part) const;
   void note_outcome(Part& part, const Status& status);
   // The directory to try next, none if all were.
@@ -93,8 +123,15 @@ class DiskSet final : public DiskTier {
   void finish_write(Ticket ticket, DiskCompletion completion);
   void complete(DiskCompletion completion);
 
+  const DiskOptions options_;  // of each directory, but for its name
   const std::shared_ptr<const Clock> clock_;
-  std::unordered_map<BlockKey, std::uint32_t> part_of_;
+  const MakeWorld make_world_;
+  std::deque<Absent> absent_;
+  // What a directory that comes late must know.
+  std::map<BlockKey, SpaceDescriptor> spaces_;
+  std::map<std::string, std::string> notes_;
+  static_assert(max_data_directories <= UINT8_MAX);
+  FingerprintTable<1> part_of_;
   std::vector<RecoveredBlock> recovered_blocks_;
   std::unordered_map<Ticket, Writing> writing_;
   std::unordered_map<BlockKey, Ticket> writing_key_;
@@ -102,7 +139,8 @@ class DiskSet final : public DiskTier {
   std::unordered_map<Ticket, Flushing> flushing_;
   std::vector<DiskCompletion> completed_;  // without any directory
   std::function<void()> notify_;
-  std::vector<Part> parts_;  // goes first: its stores may complete until they are gone
+  std::vector<Part> parts_;  // goes early: its stores may complete until they are gone
+  std::unique_ptr<Opening> opening_;
 };
 
 }  // namespace terrace::storage

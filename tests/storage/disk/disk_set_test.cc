@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include "tests/storage/disk/faulty_world.h"
 #include "tests/storage/disk/store_harness.h"
@@ -178,6 +179,54 @@ TEST_F(DiskSetTest, OneThatCannotBeOpenedIsLeftOut) {
   EXPECT_EQ(recovered.size(), 30u);
   for (const RecoveredBlock& block : recovered) EXPECT_EQ(block.recency, 99u);
   EXPECT_EQ(readable(*harness, blocks), 30u);
+}
+
+TEST_F(DiskSetTest, OneThatCouldNotBeOpenedIsTriedAgainAndTakesBlocks) {
+  std::vector<TestBlock> blocks;
+  {
+    const auto harness = open();
+    blocks = write(*harness, 0, 12);
+    harness->tier().set_note({"old", "1"});
+    EXPECT_TRUE(harness->flush().status.ok());
+  }
+  const std::string away = directories_[0];
+  fs::rename(away, away + ".away");
+  std::ofstream(away) << "a file";
+  std::vector<TestBlock> more;
+  {
+    const auto harness = open();
+    ASSERT_EQ(set_->directories(), 2u);
+    const std::uint64_t capacity = set_->usage().capacity_bytes;
+    (void)harness->tier().take_recovered_notes();
+    harness->tier().set_note({"old", ""});
+    harness->tier().set_note({"new", "2"});
+    std::vector<DiskCompletion> none;
+    clock_->advance_ms(900);
+    harness->tier().take_completions(none);  // too early
+    fs::remove(away);
+    fs::rename(away + ".away", away);
+    clock_->advance_ms(200);
+    while (set_->directories() < 3) {
+      harness->tier().take_completions(none);
+      std::this_thread::yield();
+    }
+    EXPECT_TRUE(none.empty());
+    ASSERT_EQ(set_->directory(2), away);
+    EXPECT_GT(set_->usage().capacity_bytes, capacity);
+    const std::uint64_t used = set_->store(2).usage().used_bytes;
+    EXPECT_GT(used, 0u) << "what is in it stays";
+    more = write(*harness, 100, 12);
+    EXPECT_GT(set_->store(2).usage().used_bytes, used);
+    EXPECT_EQ(readable(*harness, more), 12u);
+    EXPECT_TRUE(harness->flush().status.ok());
+  }
+  const auto harness = open();
+  EXPECT_EQ(harness->tier().take_recovered_blocks().size(), 24u);
+  EXPECT_EQ(readable(*harness, blocks) + readable(*harness, more), 24u);
+  // The first directory's, which was away when they changed.
+  const auto notes = harness->tier().take_recovered_notes();
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].name, "new");
 }
 
 TEST_F(DiskSetTest, RefusesWhatIsNotTheSystemsFault) {
