@@ -64,7 +64,7 @@ std::size_t TreeCache::request(const TraceRequest& request) {
     Block* const block = catalog_.insert(*space_, parent, asked_[i], {&token, 1});
     if (!block) throw std::runtime_error("no memory for another block");
     block->disk = storage::DiskCopy::present;
-    count_child(parent, 1);
+    count_child(parent, true);
     ++size_;
     use(*block, number, i + 1 == asked_.size());
     parent = block;
@@ -80,9 +80,9 @@ void TreeCache::use(Block& block, storage::RequestNumber request, bool last) {
   candidates_.refresh(block, space_->shelf);
 }
 
-void TreeCache::count_child(Block* parent, int change) {
+void TreeCache::count_child(Block* parent, bool more) {
   if (!parent) return;
-  parent->children_in[static_cast<std::size_t>(tier)] += static_cast<std::uint32_t>(change);
+  parent->count_child_in(tier, more);
   candidates_.refresh(*parent, space_->shelf);
 }
 
@@ -95,7 +95,7 @@ void TreeCache::evict_one() {
   if (tracker_) tracker_->remove(block);
   catalog_.remove(block);
   --size_;
-  count_child(parent, -1);
+  count_child(parent, false);
 }
 
 }  // namespace terrace::bench

@@ -28,7 +28,7 @@ class TreeCache {
   static constexpr Tier tier = Tier::disk;
 
   void use(storage::Block& block, storage::RequestNumber request, bool last);
-  void count_child(storage::Block* parent, int change);
+  void count_child(storage::Block* parent, bool more);
   void evict_one();
 
   std::size_t capacity_, size_ = 0;

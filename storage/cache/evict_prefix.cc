@@ -47,7 +47,7 @@ void TieredCache::Impl::continue_prefix_evictions() {
        at && keys.size() < max_prefix_evictions_a_turn;) {
     keys.push_back(at->key);
     if (at == root) break;
-    Block* const next = Children::after(*at);
+    Block* const next = at->parent->children.after(*at);
     at = next ? first_to_go(*next) : static_cast<Block*>(at->parent);
   }
   std::vector<BlockKey> gone;

@@ -385,7 +385,7 @@ class TieredCache::Impl {
   // for all: refresh() is still to be called for it.
   void recover_disk_copy(Block& block, std::uint64_t disk_bytes);
   void count_copy(Block& block, Tier tier, bool is_there);  // in device or host
-  void count_child(const Block& block, Tier tier, int change);
+  void count_child(const Block& block, Tier tier, bool is_there);
   void set_redis(Block& block, RedisCopy copy);
   void count_redis(Block& block, RedisCopy copy);
   // Where nothing of the block is left here: what is still believed of it has an end.

@@ -130,7 +130,9 @@ Status TieredCache::Impl::check_invariants() const {
     }
     if (block.pin != pins_.floor(block.key)) return fail("a pin is out of date");
     if (!candidates_.up_to_date(block)) return fail("what may be evicted is out of date");
-    if (children != block.children_in) return fail("children are miscounted");
+    for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
+      if (children[static_cast<std::size_t>(tier)] != block.children_in(tier))
+        return fail("children are miscounted");
     return true;
   });
   if (!status.ok()) return status;

@@ -9,32 +9,32 @@ MatchResult TieredCache::Impl::match(SpaceId space_id, std::span<const BlockKey>
   const SpaceEntry* space = usable_space(space_id);
   if (!space) return result;
 
-  std::vector<Block*> found;
-  catalog_.index().find(keys, found);
   const Block* last = nullptr;
   const std::int64_t now_ns = clock_.monotonic_ns();
   const std::uint64_t block_bytes = space->descriptor.block_bytes;
+  const double host_ns = host_rate_.estimate_ns(now_ns, block_bytes);
+  const double disk_ns = disk_rate_.estimate_ns(now_ns, block_bytes);
+  const double redis_ns = redis_rate_.estimate_ns(now_ns, block_bytes);
   double load_ns = 0;
   bool leading = true;
   const bool remote = remote_usable();
   const std::int64_t oldest = oldest_created(*space);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const Block* block = found[i];
+  catalog_.index().find_each(keys, [&](std::size_t i, const Block* block) {
     if (!block || block->space != space_id || !obtainable(*block, remote) ||
         block->created < oldest) {
       leading = false;
       if (flights_.pending({space_id, keys[i]})) result.blocks[i] = BlockState::pending;
-      continue;
+      return;
     }
     const Tier tier = block->highest_tier();
     result.blocks[i] = block_state(tier);
-    if (!leading) continue;
+    if (!leading) return;
     ++result.matched_blocks;
     last = block;
-    if (tier == Tier::host) load_ns += host_rate_.estimate_ns(now_ns, block_bytes);
-    if (tier == Tier::disk) load_ns += disk_rate_.estimate_ns(now_ns, block_bytes);
-    if (tier == Tier::redis) load_ns += redis_rate_.estimate_ns(now_ns, block_bytes);
-  }
+    if (tier == Tier::host) load_ns += host_ns;
+    if (tier == Tier::disk) load_ns += disk_ns;
+    if (tier == Tier::redis) load_ns += redis_ns;
+  });
   result.load_ns = static_cast<std::uint64_t>(load_ns);
 
   const std::size_t block_tokens = space->descriptor.block_tokens;

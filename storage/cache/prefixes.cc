@@ -46,7 +46,7 @@ std::vector<PrefixRun> TieredCache::Impl::prefix_runs(std::span<const PrefixTail
   }
 
   const auto by_use = [](const Block* a, const Block* b) {
-    return std::pair(a->recency, a->key) < std::pair(b->recency, b->key);
+    return a->recency != b->recency ? a->recency < b->recency : a->key < b->key;
   };
   struct Open {
     const Block* block;
@@ -74,7 +74,7 @@ std::vector<PrefixRun> TieredCache::Impl::prefix_runs(std::span<const PrefixTail
       ++run.blocks;
       run.last = block->key;
       run.bytes += space.descriptor.block_bytes;
-      run.recency = std::max(run.recency, block->recency);
+      run.recency = std::max<std::uint64_t>(run.recency, block->recency);
       run.holders = std::max(run.holders, block->device ? block->device->holders : 0);
       run.pinned = run.pinned || block->pin != PinFloor::none;
       for (const Tier tier : all_tiers)

@@ -87,10 +87,10 @@ void TieredCache::Impl::adopt_recovered_blocks(std::span<const DiskNote> cut_dro
       if (!block) return;
       reached[i] = true;
       adopted.push_back(block);
-      block->recency = found.recency;
+      block->recency = std::min(found.recency, max_recency);
       block->created = age_unit_of(found.created_unix_ms) & max_age_unit;
       if (reuse_) reuse_->recover(*block);
-      recency_ = std::max(recency_, found.recency);
+      recency_ = std::max<std::uint64_t>(recency_, block->recency);
       recover_disk_copy(*block, found.disk_bytes);
       heads.push_back({space, block});
     });

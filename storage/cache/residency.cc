@@ -56,7 +56,7 @@ void TieredCache::Impl::attach(Block& block, Slot& slot) {
   slot.block = &block;
   (slot.tier == Tier::device ? block.device : block.host) = &slot;
   if (slot.state == SlotState::copy) count_copy(block, slot.tier, true);
-  count_child(block, slot.tier, 1);
+  count_child(block, slot.tier, true);
   settle(block, was_hole);
 }
 
@@ -76,7 +76,7 @@ void TieredCache::Impl::detach(Slot& slot) {
   (slot.tier == Tier::device ? block.device : block.host) = nullptr;
   if (slot.state == SlotState::copy) count_copy(block, slot.tier, false);
   leave_to_remote(block);
-  count_child(block, slot.tier, -1);
+  count_child(block, slot.tier, false);
   settle(block, was_hole);
 }
 
@@ -85,7 +85,7 @@ void TieredCache::Impl::set_disk(Block& block, DiskCopy copy, std::uint64_t disk
   if (block.disk == DiskCopy::present) --counters(Tier::disk).blocks;
   if (copy == DiskCopy::present) ++counters(Tier::disk).blocks;
   if ((block.disk == DiskCopy::none) != (copy == DiskCopy::none))
-    count_child(block, Tier::disk, copy == DiskCopy::none ? -1 : 1);
+    count_child(block, Tier::disk, copy != DiskCopy::none);
   const std::uint64_t bytes_before = block.disk_bytes();
   block.disk = copy;
   block.set_disk_bytes(disk_bytes);
@@ -134,7 +134,7 @@ void TieredCache::Impl::recover_disk_copy(Block& block, std::uint64_t disk_bytes
   tenants_.add(space_of(block).tenant, Tier::disk, static_cast<std::int64_t>(block.disk_bytes()));
   block.disk = DiskCopy::present;
   catalog_.count_hole(-1);
-  if (block.parent) ++block.parent->children_in[static_cast<std::size_t>(Tier::disk)];
+  if (block.parent) block.parent->count_child_in(Tier::disk, true);
 }
 
 void TieredCache::Impl::count_copy(Block& block, Tier tier, bool is_there) {
@@ -148,9 +148,9 @@ void TieredCache::Impl::count_copy(Block& block, Tier tier, bool is_there) {
     --counters(tier).blocks;
 }
 
-void TieredCache::Impl::count_child(const Block& block, Tier tier, int change) {
+void TieredCache::Impl::count_child(const Block& block, Tier tier, bool is_there) {
   if (!block.parent) return;
-  block.parent->children_in[static_cast<std::size_t>(tier)] += static_cast<std::uint32_t>(change);
+  block.parent->count_child_in(tier, is_there);
   refresh(*block.parent);
 }
 

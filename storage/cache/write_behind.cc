@@ -204,7 +204,8 @@ void TieredCache::Impl::flush_recency(std::size_t limit) {
     Block* block = catalog_.find(touched_[i]);
     if (!block || !block->touched) continue;
     block->touched = false;
-    if (block->disk != DiskCopy::none) batch.emplace_back(block->recency, block->key);
+    if (block->disk != DiskCopy::none)
+      batch.emplace_back(std::uint64_t{block->recency}, block->key);
   }
   touched_.erase(touched_.begin(), touched_.begin() + static_cast<std::ptrdiff_t>(count));
   std::ranges::sort(batch);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,6 +33,12 @@ enum class SlotState : std::uint8_t {
   moving,       // a block is being moved into it from another slot of its arena
   dropped,      // its block was dropped, and somebody still holds it
   quarantined,  // did not verify; kept away while somebody may still write to it or read it
+};
+
+// Where a block is among the children of its parent. Without a link upwards, which few ways need
+// and none of a match: those begin at the root.
+struct SiblingLinks {
+  ShortPointer<Block> left, right;
 };
 
 // Where a block is in a tree: see treap.h. What is in no tree has links of any value.
@@ -83,8 +90,16 @@ constexpr std::size_t candidate_kinds = 6;
 // The tiers that this cache moves blocks between.
 constexpr std::size_t local_tiers = 3;
 
+// What a match reads of a block lies in its first bytes.
+constexpr std::size_t matched_bytes = 40;
+
 // Named limit of a prefix, in blocks below the first.
 constexpr std::uint32_t max_depth = (1u << 24) - 1;
+// Likewise of the children of a block that are counted in each tier.
+constexpr std::uint32_t max_counted_children = (1u << 24) - 1;
+// A recency is about the time in milliseconds: they reach into the year 10889.
+constexpr unsigned recency_bits = 48;
+constexpr std::uint64_t max_recency = (std::uint64_t{1} << recency_bits) - 1;
 
 // The children of a block, or the first blocks of a space, ordered by tokens: whoever shares the
 // longest run with some tokens is a neighbour of their lower_bound. Lies in the catalog's region.
@@ -92,15 +107,16 @@ class Children {
  public:
   class Iterator {
    public:
-    explicit Iterator(Block* at) : at_(at) {}
+    Iterator(const Children& all, Block* at) : all_(&all), at_(at) {}
     Block* operator*() const { return at_; }
     Iterator& operator++() {
-      at_ = after(*at_);
+      at_ = all_->after(*at_);
       return *this;
     }
     bool operator==(const Iterator&) const = default;
 
    private:
+    const Children* all_;
     Block* at_;
   };
 
@@ -113,18 +129,22 @@ class Children {
   Block* last() const;
   // The first that is not less than `tokens`.
   Block* lower_bound(std::span<const Token> tokens) const;
-  static Block* after(Block& block);
-  static Block* before(Block& block);
+  Block* after(const Block& block) const;
+  Block* before(const Block& block) const;
 
-  Iterator begin() const { return Iterator(first()); }
-  Iterator end() const { return Iterator(nullptr); }
+  Iterator begin() const { return {*this, first()}; }
+  Iterator end() const { return {*this, nullptr}; }
+
+  // How many blocks a search for it looks at.
+  std::size_t depth_of(const Block& block) const;
 
  private:
   ShortPointer<Block> root_;
 };
 
 // Lies in the catalog's region, at a stable address, with its tokens right behind it. What a match
-// reads comes first: it looks at hundreds of blocks, all over memory.
+// reads comes first, in 40 bytes: it looks at hundreds of blocks, all over memory, and waits for
+// each line of the processor's cache.
 struct Block {
   BlockKey key;
   std::uint16_t space = 0;
@@ -142,29 +162,32 @@ struct Block {
   // Known only because Redis was asked: neither it nor any block below it has a copy here.
   bool remote_tail : 1 = false;
   bool share_asked : 1 = false;  // by on_evict, since its last use: a second time would be in vain
+  std::uint32_t created : age_bits = 0;  // core/block_age.h
+  std::uint32_t disk_reads : 8 = 0;      // under way
+
   ShortPointer<Slot> device;
   ShortPointer<Slot> host;
   std::uint32_t depth : 24 = 0;  // at most max_depth
   std::uint32_t policy_uses : 8 = 0;
-  std::uint64_t recency = 0;
 
   ShortPointer<Block> parent;  // null for a first block
   Children children;
-  TreeLinks siblings;       // among the children of its parent
+  SiblingLinks siblings;
   TreeLinks disk_eviction;  // in the eviction policy of the disk; a slot has that of its tier
-  std::uint32_t created : age_bits = 0;  // core/block_age.h
-  std::uint32_t disk_reads : 8 = 0;      // under way
 
-  // Children with a copy, or one under way, in each tier.
-  std::array<std::uint32_t, local_tiers> children_in{};
-  // policy_*: the eviction policy's own.
-  std::uint32_t policy_time = 0;
-  std::uint16_t disk_units = 0;  // see disk_bytes()
+  std::uint64_t recency : recency_bits = 0;
+  std::uint64_t disk_units : 16 = 0;  // see disk_bytes()
+  // See children_in(). What lies beside them only fills the rest of the four bytes.
+  std::uint32_t children_in_device : 24 = 0;
   Candidate device_candidate : 3 = Candidate::no;
   Candidate host_candidate : 3 = Candidate::no;
   std::uint8_t policy_class : 1 = 0;
+  std::uint32_t children_in_host : 24 = 0;
   Candidate disk_candidate : 3 = Candidate::no;
   std::uint8_t token_count_log2 : 4 = 0;
+  std::uint32_t children_on_disk : 24 = 0;
+  // policy_*: the eviction policy's own.
+  std::uint32_t policy_time = 0;
 
   Block() = default;
   Block(const Block&) = delete;
@@ -173,8 +196,24 @@ struct Block {
   // What it takes of the disk's capacity, an estimate while it is written: records are whole units.
   std::uint64_t disk_bytes() const { return std::uint64_t{disk_units} * record_header_bytes; }
   void set_disk_bytes(std::uint64_t bytes) {
-    disk_units =
-        static_cast<std::uint16_t>((bytes + record_header_bytes - 1) / record_header_bytes);
+    disk_units = (bytes + record_header_bytes - 1) / record_header_bytes & UINT16_MAX;
+  }
+
+  // Children with a copy, or one under way, in a tier.
+  std::uint32_t children_in(Tier tier) const {
+    return tier == Tier::device ? children_in_device
+           : tier == Tier::host ? children_in_host
+                                : children_on_disk;
+  }
+  // One more, or one less. At max_counted_children it stays: such a block leaves no tier any more
+  // where so many depend on it.
+  void count_child_in(Tier tier, bool more) {
+    const std::uint32_t now = children_in(tier);
+    if (now == max_counted_children) return;
+    const std::uint32_t then = (more ? now + 1 : now - 1) & max_counted_children;
+    if (tier == Tier::device) children_in_device = then & max_counted_children;
+    if (tier == Tier::host) children_in_host = then & max_counted_children;
+    if (tier == Tier::disk) children_on_disk = then & max_counted_children;
   }
 
   std::span<const Token> tokens() const {
@@ -235,8 +274,8 @@ struct Block {
 // Whether something below the block is there for more than what Redis may have: it would be out of
 // reach without the block.
 inline bool anchors_others(const Block& block) {
-  for (const std::uint32_t children : block.children_in)
-    if (children > 0) return true;
+  for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
+    if (block.children_in(tier) > 0) return true;
   // Seldom more than one: what only Redis has is below blocks that are in use here, too.
   for (const Block* child : block.children)
     if (!child->remote_tail) return true;
@@ -244,7 +283,9 @@ inline bool anchors_others(const Block& block) {
 }
 
 static_assert(max_block_bytes / record_header_bytes + 1 <= UINT16_MAX);  // disk_units
-// With its place in the index at most 128 bytes a block besides its tokens.
-static_assert(sizeof(Block) <= 112);
+// With its places in the index and in the disk's table (located_table.h) at most 128 bytes a block
+// besides its tokens.
+static_assert(sizeof(Block) <= 104);
+static_assert(offsetof(Block, device) <= matched_bytes);
 
 }  // namespace terrace::storage

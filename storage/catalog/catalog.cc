@@ -124,11 +124,11 @@ std::pair<const Block*, std::uint32_t> Catalog::best_partial(const SpaceEntry& s
   };
   Block* const start = children.lower_bound(tokens);
   int looks = 0;
-  for (Block* at = start; at && looks < max_holes_skipped; at = Children::after(*at), ++looks)
+  for (Block* at = start; at && looks < max_holes_skipped; at = children.after(*at), ++looks)
     if (consider(at)) break;
   looks = 0;
-  Block* at = start ? Children::before(*start) : children.last();
-  for (; at && looks < max_holes_skipped; at = Children::before(*at), ++looks)
+  Block* at = start ? children.before(*start) : children.last();
+  for (; at && looks < max_holes_skipped; at = children.before(*at), ++looks)
     if (consider(at)) break;
   return best;
 }

@@ -4,19 +4,19 @@
 #include "core/bytes.h"
 #include "storage/catalog/treap.h"
 
+// A treap as in treap.h, but with links downwards only: trees are split and joined instead of
+// rotated.
+
 namespace terrace::storage {
 
 namespace {
 
-struct ByTokens {
-  TreeLinks& links(Block& block) const { return block.siblings; }
-  // Two children of one parent may have the same tokens under different keys.
-  bool before(const Block& a, const Block& b) const {
-    const auto order = std::lexicographical_compare_three_way(a.tokens().begin(), a.tokens().end(),
-                                                              b.tokens().begin(), b.tokens().end());
-    return order != 0 ? order < 0 : a.key < b.key;
-  }
-};
+// Two children of one parent may have the same tokens under different keys.
+bool is_before(const Block& a, const Block& b) {
+  const auto order = std::lexicographical_compare_three_way(a.tokens().begin(), a.tokens().end(),
+                                                            b.tokens().begin(), b.tokens().end());
+  return order != 0 ? order < 0 : a.key < b.key;
+}
 
 std::uint64_t secret() {
   static const std::uint64_t value = [] {
@@ -36,12 +36,97 @@ std::uint64_t tree_priority(const Block& block) {
   return mixed * (secret() | 1);
 }
 
-void Children::insert(Block& block) { treap::insert(ByTokens(), root_, block); }
-void Children::erase(Block& block) { treap::erase(ByTokens(), root_, block); }
-Block* Children::first() const { return treap::first(ByTokens(), root_); }
-Block* Children::last() const { return treap::last(ByTokens(), root_); }
-Block* Children::after(Block& block) { return treap::next(ByTokens(), block); }
-Block* Children::before(Block& block) { return treap::previous(ByTokens(), block); }
+void Children::insert(Block& block) {
+  const std::uint64_t priority = tree_priority(block);
+  ShortPointer<Block>* link = &root_;
+  while (*link && priority <= tree_priority(**link))
+    link = is_before(block, **link) ? &(*link)->siblings.left : &(*link)->siblings.right;
+  // It takes this place; what was below it goes to its left or right.
+  Block* rest = *link;
+  *link = &block;
+  ShortPointer<Block>* left = &block.siblings.left;
+  ShortPointer<Block>* right = &block.siblings.right;
+  while (rest) {
+    if (is_before(*rest, block)) {
+      *left = rest;
+      left = &rest->siblings.right;
+      rest = *left;
+    } else {
+      *right = rest;
+      right = &rest->siblings.left;
+      rest = *right;
+    }
+  }
+  *left = nullptr;
+  *right = nullptr;
+}
+
+void Children::erase(Block& block) {
+  ShortPointer<Block>* link = &root_;
+  while (*link != &block)
+    link = is_before(block, **link) ? &(*link)->siblings.left : &(*link)->siblings.right;
+  Block* left = block.siblings.left;
+  Block* right = block.siblings.right;
+  while (left && right) {
+    if (tree_priority(*left) > tree_priority(*right)) {
+      *link = left;
+      link = &left->siblings.right;
+      left = *link;
+    } else {
+      *link = right;
+      link = &right->siblings.left;
+      right = *link;
+    }
+  }
+  *link = left ? left : right;
+  block.siblings.left = nullptr;
+  block.siblings.right = nullptr;
+}
+
+Block* Children::first() const {
+  Block* at = root_;
+  while (at && at->siblings.left) at = at->siblings.left;
+  return at;
+}
+
+Block* Children::last() const {
+  Block* at = root_;
+  while (at && at->siblings.right) at = at->siblings.right;
+  return at;
+}
+
+Block* Children::after(const Block& block) const {
+  Block* found = nullptr;
+  for (Block* at = root_; at;) {
+    if (at != &block && is_before(block, *at)) {
+      found = at;
+      at = at->siblings.left;
+    } else {
+      at = at->siblings.right;
+    }
+  }
+  return found;
+}
+
+Block* Children::before(const Block& block) const {
+  Block* found = nullptr;
+  for (Block* at = root_; at;) {
+    if (at != &block && is_before(*at, block)) {
+      found = at;
+      at = at->siblings.right;
+    } else {
+      at = at->siblings.left;
+    }
+  }
+  return found;
+}
+
+std::size_t Children::depth_of(const Block& block) const {
+  std::size_t depth = 0;
+  for (const Block* at = root_; at != &block; ++depth)
+    at = is_before(block, *at) ? at->siblings.left : at->siblings.right;
+  return depth;
+}
 
 Block* Children::lower_bound(std::span<const Token> tokens) const {
   Block* bound = nullptr;

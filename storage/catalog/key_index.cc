@@ -21,12 +21,9 @@ namespace {
 constexpr double full_load = 7.5;
 // A shard that is full grows by this part of itself; it shrinks when its buckets are emptier than
 // least_load. Nothing but the shard is read for that.
-constexpr std::size_t growth_fraction = 8;
+constexpr std::size_t growth_fraction = 16;
 constexpr double least_load = 3;
 constexpr std::uint16_t spilled_for_good = std::numeric_limits<std::uint16_t>::max();
-// How many look-ups are at the same stage: more than the processor has misses under way.
-constexpr std::size_t stage_length = 24;
-constexpr std::size_t half_cache_line_bytes = 32;
 
 }  // namespace
 
@@ -67,38 +64,41 @@ Block* KeyIndex::find(const BlockKey& key) const {
   return nullptr;
 }
 
-// In three stages, each stage_length behind the one before, which has asked for the memory that it
-// reads: the bucket, the block that is probably meant, and whether it is.
-void KeyIndex::find(std::span<const BlockKey> keys, std::vector<Block*>& out) const {
-  out.resize(keys.size());
-  const std::size_t size = keys.size();
-  for (std::size_t turn = 0; turn < size + 2 * stage_length; ++turn) {
-    if (turn < size) {
-      const std::uint64_t head = head_of(keys[turn]);
-      const Shard& shard = shards_[shard_of(head)];
-      __builtin_prefetch(shard.buckets.get() + home_of(shard, tag_of(head)));
+void KeyIndex::ask(std::span<const BlockKey> keys, std::array<Probe, group_keys>& probes) const {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::uint64_t head = head_of(keys[i]);
+    const Shard& shard = shards_[shard_of(head)];
+    Probe& probe = probes[i];
+    probe.tag = tag_of(head);
+    // Of an empty shard that is null.
+    probe.bucket = shard.buckets.get() + home_of(shard, probe.tag);
+    __builtin_prefetch(probe.bucket);
+  }
+}
+
+void KeyIndex::guess(std::size_t count, std::array<Probe, group_keys>& probes) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    Probe& probe = probes[i];
+    probe.block = nullptr;
+    probe.spilled = false;
+    if (!probe.bucket) continue;
+    const Bucket& bucket = *probe.bucket;
+    if (const unsigned found = entries_with(bucket, probe.tag); found != 0) {
+      probe.block = block_at(bucket.blocks[std::countr_zero(found)]);
+      const auto* const from = reinterpret_cast<const std::byte*>(probe.block);
+      __builtin_prefetch(from);
+      __builtin_prefetch(from + matched_bytes - 1);  // often in the same line
+    } else {
+      probe.spilled = bucket.spilled != 0;
     }
-    if (const std::size_t i = turn - stage_length; turn >= stage_length && i < size) {
-      const std::uint64_t head = head_of(keys[i]);
-      const Shard& shard = shards_[shard_of(head)];
-      const std::uint16_t tag = tag_of(head);
-      out[i] = nullptr;
-      if (shard.bucket_count != 0) {
-        const Bucket& bucket = shard.buckets[home_of(shard, tag)];
-        if (const unsigned found = entries_with(bucket, tag); found != 0) {
-          out[i] = block_at(bucket.blocks[std::countr_zero(found)]);
-          __builtin_prefetch(out[i]);
-          // What a match reads of a block may lie across two lines.
-          __builtin_prefetch(reinterpret_cast<const std::byte*>(out[i]) + half_cache_line_bytes);
-        } else if (bucket.spilled != 0) {
-          out[i] = find(keys[i]);
-        }
-      }
-    }
-    if (turn >= 2 * stage_length) {
-      const std::size_t i = turn - 2 * stage_length;
-      if (out[i] && out[i]->key != keys[i]) out[i] = find(keys[i]);
-    }
+  }
+}
+
+void KeyIndex::confirm(std::span<const BlockKey> keys,
+                       std::array<Probe, group_keys>& probes) const {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Probe& probe = probes[i];
+    if (probe.block ? probe.block->key != keys[i] : probe.spilled) probe.block = find(keys[i]);
   }
 }
 

@@ -6,6 +6,8 @@
 // ten tags and blocks. What does not fit goes to the next bucket of the shard that has room.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,7 +27,32 @@ class KeyIndex {
   Block* find(const BlockKey& key) const;
   // Finds many at once, null for those that are not there: the misses of the processor's caches
   // overlap.
-  void find(std::span<const BlockKey> keys, std::vector<Block*>& out) const;
+  void find(std::span<const BlockKey> keys, std::vector<Block*>& out) const {
+    out.resize(keys.size());
+    find_each(keys, [&](std::size_t i, Block* block) { out[i] = block; });
+  }
+  // The same, each handed to visit(i, block) in the order of `keys` while its first bytes
+  // (matched_bytes) are at hand.
+  template <typename Visit>
+  void find_each(std::span<const BlockKey> keys, Visit visit) const {
+    // Three groups are under way: while one is compared, the memory of the other two arrives.
+    std::array<std::array<Probe, group_keys>, 3> probes;
+    const std::size_t groups = (keys.size() + group_keys - 1) / group_keys;
+    const auto group = [&](std::size_t number) {
+      const std::size_t first = number * group_keys;
+      return keys.subspan(first, std::min(group_keys, keys.size() - first));
+    };
+    for (std::size_t turn = 0; turn < groups + 2; ++turn) {
+      if (turn < groups) ask(group(turn), probes[turn % 3]);
+      if (turn >= 1 && turn <= groups) guess(group(turn - 1).size(), probes[(turn - 1) % 3]);
+      if (turn < 2) continue;
+      const std::span<const BlockKey> asked = group(turn - 2);
+      std::array<Probe, group_keys>& found = probes[(turn - 2) % 3];
+      confirm(asked, found);
+      for (std::size_t i = 0; i < asked.size(); ++i)
+        visit((turn - 2) * group_keys + i, found[i].block);
+    }
+  }
   // `block`'s key must not be there yet.
   void insert(Block* block);
   void erase(const Block* block);
@@ -62,6 +89,14 @@ class KeyIndex {
     std::uint16_t spilled;  // entries that found no room here; at its maximum it stays there
     std::uint32_t blocks[bucket_entries];  // distances from the base
   };
+  // Look-ups that are at the same stage: about as many as the processor has misses under way.
+  static constexpr std::size_t group_keys = 16;
+  struct Probe {
+    const Bucket* bucket;  // null: the shard is empty
+    Block* block;          // that is probably meant
+    std::uint16_t tag;
+    bool spilled;  // where there is none, another bucket may have it
+  };
   struct Tagged {
     std::uint16_t tag;
     std::uint32_t block;
@@ -71,6 +106,11 @@ class KeyIndex {
     std::uint32_t bucket_count = 0;
     std::uint32_t size = 0;
   };
+
+  // The stages of find_each(): each asks for the memory that the next one reads.
+  void ask(std::span<const BlockKey> keys, std::array<Probe, group_keys>& probes) const;
+  void guess(std::size_t count, std::array<Probe, group_keys>& probes) const;
+  void confirm(std::span<const BlockKey> keys, std::array<Probe, group_keys>& probes) const;
 
   // The first 8 bytes of a key, big-endian: ordered as keys are.
   static std::uint64_t head_of(const BlockKey& key);

@@ -10,7 +10,7 @@ bool may_go(const Slot* slot) { return slot->holders == 0 && slot->busy == 0; }
 }  // namespace
 
 Candidate Candidates::judge(const Block& block, Tier tier) const {
-  if (block.children_in[static_cast<std::size_t>(tier)] > 0) return Candidate::no;
+  if (block.children_in(tier) > 0) return Candidate::no;
   const bool pinned = block.pin != PinFloor::none;
   const bool needed = pinned || anchors_others(block);  // if this is the last copy
   const bool disk_wants_it = has_disk_ && !block.disk_declined;

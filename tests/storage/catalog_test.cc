@@ -186,7 +186,8 @@ TEST(Catalog, KeepsChildrenInOrderWhateverComesAndGoes) {
     }
     ASSERT_EQ(expected, model.end());
     Block* back = entry.first_blocks->last();
-    for (auto at = model.rbegin(); at != model.rend(); ++at, back = Children::before(*back))
+    for (auto at = model.rbegin(); at != model.rend();
+         ++at, back = entry.first_blocks->before(*back))
       ASSERT_EQ(back, at->second);
     ASSERT_EQ(back, nullptr);
   }
@@ -205,7 +206,7 @@ TEST(Catalog, ManyChildrenInOrderMakeAShallowTree) {
   }
   double depths = 0;
   for (const Block* block : blocks)
-    for (const Block* at = block->siblings.parent; at; at = at->siblings.parent) ++depths;
+    depths += static_cast<double>(entry.first_blocks->depth_of(*block));
   EXPECT_LT(depths / count, 60);  // about 22 are expected, and more than 30 are never seen
 }
 
@@ -300,7 +301,7 @@ TEST(LruPolicy, TheLeastRecentGoesFirstAndOfEqualsTheDeeper) {
   using Place = std::tuple<std::uint64_t, std::int64_t, BlockKey>;
   std::map<Place, Block*> model;
   const auto place = [](const Block& block) {
-    return Place(block.recency, -static_cast<std::int64_t>(block.depth), block.key);
+    return Place(std::uint64_t{block.recency}, -static_cast<std::int64_t>(block.depth), block.key);
   };
   std::vector<Block*> blocks;
   for (Token i = 0; i < 500; ++i) {
