@@ -51,6 +51,7 @@ void TieredCache::Impl::copy_ahead() {
 
 void TieredCache::Impl::clear_the_way(Tier tier) {
   std::uint64_t& left = in_the_way_bytes_[static_cast<std::size_t>(tier)];
+  if (left > 0) ask_again_for_stuck(tier, left);
   while (left > 0) {
     Block* dirty = candidates_.earlier(candidates_.next(tier, {}, Candidate::dirty),
                                        candidates_.next(tier, {}, Candidate::anchored));
@@ -73,6 +74,21 @@ void TieredCache::Impl::clear_the_way(Tier tier) {
       queue_write(*dirty);
     }
     left -= std::min(left, bytes);
+  }
+}
+
+// Where nothing else can go, blocks that the tiers below declined once are offered to them again:
+// there may be room now. Else they would keep their slots for ever, since nobody uses them.
+void TieredCache::Impl::ask_again_for_stuck(Tier tier, std::uint64_t bytes) {
+  for (const Candidate kind : {Candidate::dirty, Candidate::anchored, Candidate::queued})
+    if (candidates_.next(tier, {}, kind)) return;
+  for (std::uint64_t asked = 0; asked < bytes;) {
+    Block* const block = candidates_.next(tier, {}, Candidate::stuck);
+    if (!block) return;
+    asked += space_of(*block).slot_bytes;
+    block->host_declined = block->disk_declined = false;
+    refresh(*block);
+    if (block->candidate(tier) == Candidate::stuck) return;  // there is no tier below
   }
 }
 

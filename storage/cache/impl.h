@@ -554,6 +554,7 @@ class TieredCache::Impl {
   void write_ahead(ArenaTier& arena, const Choice& choice);
   // Copies down what an allocation found in its way, in the order of eviction among all sizes.
   void clear_the_way(Tier tier);
+  void ask_again_for_stuck(Tier tier, std::uint64_t bytes);
   void finish_demotion(const Operation& operation, const Status& status, std::uint64_t checksum);
 
   // pins.cc

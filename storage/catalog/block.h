@@ -84,8 +84,9 @@ enum class Candidate : std::uint8_t {
   dirty,      // the last copy: to be copied down first, and dropped only where that cannot be
   queued,     // as dirty, and waits for its write to the disk already
   anchored,   // as dirty, but not to be dropped: others are reachable only through it
+  stuck,      // as anchored, but what is below had no place for it when it was asked
 };
-constexpr std::size_t candidate_kinds = 6;
+constexpr std::size_t candidate_kinds = 7;
 
 // The tiers that this cache moves blocks between.
 constexpr std::size_t local_tiers = 3;

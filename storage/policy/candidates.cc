@@ -43,7 +43,8 @@ Candidate Candidates::judge(const Block& block, Tier tier) const {
   if (block.on_disk()) return Candidate::settled;
   if (disk_wants_it && block.write_queued) return needed ? Candidate::no : Candidate::queued;
   if (disk_wants_it) return needed ? Candidate::anchored : Candidate::dirty;
-  return needed ? Candidate::no : Candidate::settled;
+  if (!needed) return Candidate::settled;
+  return pinned ? Candidate::no : Candidate::stuck;
 }
 
 void Candidates::set(Block& block, std::uint32_t shelf, Tier tier, Candidate now) {

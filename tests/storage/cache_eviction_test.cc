@@ -54,5 +54,33 @@ TEST_F(CacheEviction, AMatchIsNoUse) {
   }
 }
 
+// It anchors a block in the host, which had no place for it when it was asked, and nobody uses it:
+// its slot must not be lost to all others for ever.
+TEST_F(CacheEviction, WhatTheHostHadNoPlaceForIsOfferedToItAgain) {
+  start({.device_blocks = 2,
+         .host_blocks = 1,
+         .disk_blocks = 0,
+         .clean_fraction = 0,
+         .slab_blocks = 1});
+  const Prompt a = prompt(1, 3);
+  ASSERT_EQ(put(a, 0, 2), 2u);
+  const SessionId session = cache_->open_session();
+  ASSERT_EQ(put(session, 1, a, 2, 1), 0u);  // what is in its way goes to the host
+  finish_everything();
+  ASSERT_EQ(put(session, 1, a, 2, 1), 1u);
+  ASSERT_EQ(put(session, 1, prompt(9, 1), 0, 1), 0u);  // and here there is no room for that
+  finish_everything();
+  ASSERT_EQ(states(a), (std::vector{BlockState::device, BlockState::host, BlockState::device}));
+  cache_->end_session(session);
+  finish_everything();
+  for (int i = 2; i < 6; ++i) {
+    put(prompt(i, 2), 0, 2);
+    finish_everything();
+    tick();
+  }
+  EXPECT_NE(states(a)[0], BlockState::device);
+  check();
+}
+
 }  // namespace
 }  // namespace terrace::storage
