@@ -44,22 +44,28 @@ std::int64_t TieredCache::Impl::oldest_created(const SpaceEntry& space) const {
   return limit_ms < 0 ? 0 : std::int64_t{age_unit_of(limit_ms)} + 1;
 }
 
-void TieredCache::Impl::erase_expired(const BlockKey& key) {
-  Block* const block = catalog_.find(key);
-  if (!block) return;
-  const bool was_there = block->present();
-  // Of Redis what is believed to be there. All else goes by its own time to live, and may be what
-  // another host has written anew.
-  if (remote_ && block->in_redis() && !is_fetching(*block))
-    remote_->erase(space_of(*block).digest, std::span(&key, 1));
-  strip(*block, MissReason::expired);
-  const Block* const left = catalog_.find(key);
-  if (was_there && !(left && left->present())) ++expired_blocks_;
+void TieredCache::Impl::erase_expired(std::span<const BlockKey> keys) {
+  std::map<SpaceId, std::vector<BlockKey>> in_redis;
+  for (const BlockKey& key : keys) {
+    Block* const block = catalog_.find(key);
+    if (!block) continue;
+    const bool was_there = block->present();
+    // Of Redis what is believed to be there. All else goes by its own time to live, and may be what
+    // another host has written anew.
+    if (remote_ && block->in_redis() && !is_fetching(*block)) in_redis[block->space].push_back(key);
+    strip(*block, MissReason::expired);
+    const Block* const left = catalog_.find(key);
+    if (was_there && !(left && left->present())) ++expired_blocks_;
+  }
+  for (const auto& [space, theirs] : in_redis)
+    remote_->erase(catalog_.space(space)->digest, theirs);
 }
 
 void TieredCache::Impl::erase_expired_blocks() {
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (!some_space_ages_ || now_ns < next_age_pass_ns_) return;
+  std::vector<std::int64_t> oldest;  // by space: the clock is read once each
+  for (const auto& space : catalog_.spaces()) oldest.push_back(oldest_created(*space));
   std::vector<BlockKey> keys;
   std::size_t looks = 0;
   bool at_end = true;
@@ -69,10 +75,10 @@ void TieredCache::Impl::erase_expired_blocks() {
       at_end = false;
       return false;
     }
-    if (block.occupies_anything() && expired(block)) keys.push_back(block.key);
+    if (block.occupies_anything() && block.created < oldest[block.space]) keys.push_back(block.key);
     return true;
   });
-  for (const BlockKey& key : keys) erase_expired(key);
+  erase_expired(keys);
   if (!at_end) return;
   // What was at work is erased by the next pass.
   age_cursor_ = {};

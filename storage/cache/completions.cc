@@ -162,6 +162,8 @@ void TieredCache::Impl::run_remote_completions() {
       finish_fetch(node.mapped(), completion);
     else if (node.mapped().kind == Operation::Kind::drop_erase)
       finish_drop_erase(completion.status);
+    else if (node.mapped().kind == Operation::Kind::cut_drop_erase)
+      finish_cut_drop(completion.ticket, completion.status);
     else
       finish_share(node.mapped(), completion);
   }
@@ -173,6 +175,7 @@ void TieredCache::Impl::tick() {
   continue_lookups();
   pump_loads();
   continue_drops();
+  continue_cut_drops();
   continue_prefix_evictions();
   copy_ahead();
   pump_writes();

@@ -1,5 +1,9 @@
 // Dropping a space: all of its blocks leave all tiers, some in each turn, then all that Redis has
 // of it, and nothing of it is matched, acquired, reserved or sealed meanwhile.
+#include <algorithm>
+#include <cstring>
+
+#include "core/bytes.h"
 #include "storage/cache/impl.h"
 
 namespace terrace::storage {
@@ -23,6 +27,8 @@ std::uint64_t TieredCache::Impl::drop_space(const BlockKey& digest,
   for (const BlockKey& key : pinned) remove_pin(key);
   // A drop that a crash cuts short is finished by the next start.
   if (disk_ && !space->dropping) disk_->set_note({note_of(digest), "1"});
+  // It does what is left of an earlier one.
+  std::erase_if(cut_drops_, [&](const CutDrop& cut) { return cut.digest == digest; });
   space->dropping = true;
   const std::uint64_t blocks = space->blocks;
   drops_.push_back({.space = space->id, .done = std::move(done)});
@@ -122,6 +128,46 @@ void TieredCache::Impl::finish_drop_flush(Ticket ticket, const Status& status) {
   // Only now: until its blocks are gone for good a start has to look for them.
   if (status.ok() && !space.dropping) disk_->set_note({note_of(space.digest), ""});
   node.mapped().done(status.ok() ? node.mapped().in_redis : status);
+}
+
+// The disk's blocks of the space were left out by the start. What Redis has of it is erased when it
+// can be reached; until then the note stays, for the next start, and Redis is not asked for any of
+// it.
+void TieredCache::Impl::recover_cut_drop(const DiskNote& note) {
+  CutDrop cut;
+  const std::string_view digest = std::string_view(note.name).substr(std::strlen(drop_note_prefix));
+  if (remote_ && from_hex(digest, cut.digest.bytes))
+    cut_drops_.push_back(cut);
+  else
+    disk_->set_note({note.name, ""});
+}
+
+bool TieredCache::Impl::waits_for_cut_drop(const BlockKey& digest) const {
+  return std::ranges::find(cut_drops_, digest, &CutDrop::digest) != cut_drops_.end();
+}
+
+void TieredCache::Impl::continue_cut_drops() {
+  if (cut_drops_.empty() || !remote_->available()) return;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  for (CutDrop& cut : cut_drops_) {
+    if (cut.asked != 0 || now_ns < cut.not_before_ns) continue;
+    cut.asked = new_ticket({Operation::Kind::cut_drop_erase});
+    remote_->erase_space({cut.asked, cut.digest});
+  }
+}
+
+void TieredCache::Impl::finish_cut_drop(Ticket ticket, const Status& status) {
+  const auto cut = std::ranges::find(cut_drops_, ticket, &CutDrop::asked);
+  if (cut == cut_drops_.end()) return;  // the space was dropped again meanwhile
+  if (status.ok()) {
+    disk_->set_note({note_of(cut->digest), ""});
+    cut_drops_.erase(cut);
+    return;
+  }
+  cut->asked = 0;
+  cut->not_before_ns =
+      clock_.monotonic_ns() +
+      std::min(first_retry_ns << std::min<std::uint32_t>(cut->failures++, 16), longest_retry_ns);
 }
 
 }  // namespace terrace::storage

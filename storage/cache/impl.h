@@ -21,11 +21,13 @@
 #include "core/record.h"
 #include "storage/cache/arena_tier.h"
 #include "storage/cache/flights.h"
+#include "storage/cache/limits.h"
 #include "storage/cache/load_rate.h"
 #include "storage/cache/miss_notes.h"
 #include "storage/cache/pin_table.h"
 #include "storage/cache/recent_keys.h"
 #include "storage/cache/tenants.h"
+#include "storage/cache/work.h"
 #include "storage/cache/write_budget.h"
 #include "storage/catalog/catalog.h"
 #include "storage/disk/aligned_buffer.h"
@@ -34,78 +36,6 @@
 #include "storage/tiered_cache.h"
 
 namespace terrace::storage {
-
-// Named limits.
-constexpr std::size_t max_disk_reads_in_flight = 64;
-constexpr std::size_t max_disk_writes_in_flight = 128;
-constexpr std::uint64_t max_disk_write_bytes_in_flight = 64ull << 20;
-constexpr std::size_t max_host_demotions_in_flight = 16;
-constexpr std::int64_t first_retry_ns = 100'000'000;
-constexpr std::int64_t longest_retry_ns = 10'000'000'000;
-// After so many failed writes in a row the disk counts as failing: copies that only device or host
-// have may be evicted where room is needed, as if there were no disk, until a write succeeds again.
-constexpr std::uint32_t failures_until_failing = 3;
-// A disk that says so often in a row that it has no room, although blocks were evicted from it, has
-// another problem: it is left alone for a while instead of being emptied.
-constexpr std::uint32_t max_no_space_answers = 6;
-// With the time between two ticks and what the disk takes (recency_commit_ns there), a use is on
-// the disk within a second.
-constexpr std::int64_t recency_flush_ns = 250'000'000;
-// What one call does at most of work that can wait.
-constexpr std::size_t max_evictions_a_turn = 256;
-constexpr std::size_t max_touches_a_turn = 4096;
-// Eviction keeps this part of the disk free, so that a write need not wait for one.
-constexpr double disk_free_fraction = 0.02;
-// A few blocks move at a time, out of one slab; only so many slabs are looked at for one whose
-// blocks may all move.
-constexpr std::size_t max_moves_in_flight = 16;
-constexpr std::size_t max_slabs_looked_at = 8;
-// Blocks of all spaces that a drop looks at in one turn.
-constexpr std::size_t max_drop_looks_a_turn = 4096;
-// Blocks that an eviction of a prefix takes away in one turn.
-constexpr std::size_t max_prefix_evictions_a_turn = 512;
-// Copies of payloads out of the cache for operators: under way, each with memory for a block, and
-// waiting for that.
-constexpr std::size_t max_block_reads_in_flight = 4;
-constexpr std::size_t max_block_reads_waiting = 64;
-// Blocks from elsewhere whose payload is on its way, each in memory of its own.
-constexpr std::size_t max_imports_in_flight = 32;
-// What one turn does of looking for blocks that are too old, and how long it rests at the end.
-constexpr std::size_t max_age_looks_a_turn = 4096;
-constexpr std::size_t max_expired_a_turn = 256;
-constexpr std::int64_t age_pass_pause_ns = 10'000'000'000;
-constexpr const char* drop_note_prefix = "drop/";
-// Pins are looked through now and then, and device and host must have room for others.
-constexpr std::size_t max_pins = 1024;
-constexpr double max_pinned_arena_fraction = 0.5;
-constexpr const char* pin_note_prefix = "pin/";
-// Questions to Redis under way, those of shares included, and the keys of one.
-constexpr std::size_t max_lookups_in_flight = 64;
-constexpr std::size_t max_keys_a_lookup = 4096;
-// Of an answer, what one turn takes in: each block's key is computed anew.
-constexpr std::size_t max_beliefs_a_turn = 512;
-// Blocks that are known only because Redis was said to have them, and for how long after it was
-// asked.
-constexpr std::size_t max_remote_only_blocks = 16384;
-constexpr std::int64_t remote_belief_ns = 10'000'000'000;
-constexpr std::size_t max_forgotten_a_turn = 1024;
-// How long a load from Redis may take where an acquire does not say.
-constexpr std::int64_t default_remote_load_ns = 1'000'000'000;
-// Prefixes waiting to be given to Redis: beyond it the oldest are forgotten until their next use.
-constexpr std::size_t max_queued_shares = 4096;
-constexpr std::size_t max_keys_a_share = 1024;  // at a time
-constexpr std::size_t max_remote_writes_in_flight = 64;
-constexpr std::uint64_t max_remote_write_bytes_in_flight = 32ull << 20;
-constexpr std::int64_t share_lookup_ns = 1'000'000'000;
-// Holes in what Redis has of a prefix that are looked for before all behind the last is written.
-constexpr std::size_t max_asks_a_share = 8;
-// What is used is looked for in Redis anew after so long, one prefix at a time, not more often than
-// this.
-constexpr std::int64_t share_recheck_ns = 60'000'000'000;
-constexpr std::int64_t share_recheck_pause_ns = 50'000'000;
-constexpr std::size_t max_rechecked_prefixes = 4096;
-// The name of the DiskNote that keeps what was spent of the budget of writes.
-constexpr const char* write_budget_note = "write_budget";
 
 class TieredCache::Impl {
  public:
@@ -212,135 +142,18 @@ class TieredCache::Impl {
   const std::optional<ArenaTier>& host() const { return host_; }
 
  private:
-  // What engines work on, by ticket.
-  struct Operation {
-    enum class Kind : std::uint8_t {
-      load,    // into `slot`, from `other` (host) or from disk
-      verify,  // of `slot`
-      demote,  // from `slot` (device) to `other` (host)
-      write,   // of `slot` to disk
-      flush,
-      drop_flush,      // after a drop
-      eviction_flush,  // after an eviction of a prefix
-      move,            // from `slot` to `other`, in the same arena
-      fetch,           // into `slot` from Redis, on the way to `other` if there is one
-      share,           // of `slot` to Redis
-      import,          // of memory from elsewhere to `slot`, or to the disk if there is none
-      read,            // of `slot`, or of the disk if there is none, into memory of its own
-      drop_erase,      // of a space from Redis, in a drop
-      transfer,        // between a slot and memory of a client: see copied_parts_
-    };
-    Kind kind = Kind::flush;
-    Block* block = nullptr;
-    Slot* slot = nullptr;
-    Slot* other = nullptr;
-  };
-
-  struct Lease {
-    std::vector<Slot*> slots;                 // reserved or held, once for each hold
-    std::vector<std::uint64_t> acquisitions;  // that have not called back yet
-    RequestNumber request = unknown_request;  // as the reuse index counts them
-  };
-  struct Session {
-    bool abandoned = false;
-    std::unordered_map<LeaseId, Lease> leases;
-  };
-
-  struct Acquisition {
-    enum class Part : std::uint8_t { waiting, ready };
-    SessionId session = 0;
-    LeaseId lease = 0;
-    SpaceId space = 0;
-    std::vector<Slot*> slots;  // held
-    std::vector<Tier> from;
-    std::vector<Part> parts;
-    std::size_t waiting = 0;
-    // While it waits for what others compute: the keys behind the run as it was at first. It is
-    // the one at `next_awaited` that is in flights_.
-    bool awaits = false;
-    std::vector<BlockKey> awaited;
-    std::size_t next_awaited = 0;
-    std::int64_t wait_limit_ns = 0;
-    std::int64_t remote_limit_ns = 0;  // for loads from Redis
-    Tier into = Tier::device;          // or host
-    double prefill_tokens_per_second = 0;
-    AcquireCallback done;
-    std::shared_ptr<AcquireTimes> times;  // if somebody wants to know
-    std::int64_t started_ns = 0;
-
-    bool finished() const { return waiting == 0 && !awaits; }
-  };
-
-  // A payload on its way out of the cache, or a look at a copy.
-  struct BlockRead {
-    BlockKey key;
-    BlockPayload payload;
-    std::shared_ptr<AlignedBuffer> buffer;  // null: not begun, or not needed
-    Status problem;                         // of the tier that was tried last
-    std::function<void(Result<BlockPayload>)> done;
-    std::function<void(CopyCheck)> checked;  // in place of `done`: this tier only
-    bool remove = true;                      // what does not verify
-  };
-  // A block on its way in from elsewhere.
-  struct Import {
-    BlockKey key;
-    std::shared_ptr<const std::byte> payload;
-    std::uint64_t checksum = 0;
-    std::function<void(ImportResult)> done;
-  };
-
-  // What Redis is asked.
-  struct RemoteQuestion {
-    SpaceId space = 0;
-    BlockKey parent;  // of the first key
-    std::vector<BlockKey> keys;
-    std::vector<Token> tokens;  // of these keys
-    std::int64_t deadline_ns = 0;
-    std::vector<std::function<void()>> waiting;
-    bool of_share = false;  // nobody waits for it but the share
-    // Once it is answered: how many leading keys are there, and of how many that is noted.
-    std::optional<std::size_t> present;
-    std::size_t believed = 0;
-  };
-
-  struct QueuedShare {
-    BlockKey tail;
-    bool whole = false;  // also what is believed to be there is asked for
-  };
-  // A prefix that is given to Redis.
-  struct Share {
-    SpaceId space = 0;
-    QueuedShare queued;
-    std::vector<BlockKey> keys;
-    Ticket asked = 0;       // the question under way
-    std::size_t known = 0;  // of how many keys it is known whether they are there
-    std::size_t asks = 0;
-    std::size_t next = 0;  // the first that may have to be written
-  };
-
-  // A block of a put or a get.
-  struct TransferPart {
-    std::size_t index = 0;  // among those of the request
-    Slot* slot = nullptr;   // held by the transfer's lease
-    BlockKey key, parent;   // of a put
-    bool arrived = false;   // of a put: is being looked at in the device's memory
-    bool good = false;      // copied and verified
-  };
-  // A put or a get: the other half is empty.
-  struct Transfer {
-    SessionId session = 0;
-    PutRequest put;
-    PutCallback put_done;
-    std::vector<PutOutcome> outcomes;
-    TransferId behind = 0;              // the put under way that has its parent
-    std::vector<TransferId> followers;  // that are behind it
-    GetRequest get;
-    GetCallback get_done;  // null once cancelled
-    std::vector<GotBlock> got;
-    bool acquiring = false;  // waits for the acquire's answer
-    std::vector<TransferPart> parts;
-    std::size_t copies = 0;  // under way
-  };
+  // work.h
+  using Operation = cache_work::Operation;
+  using Lease = cache_work::Lease;
+  using Session = cache_work::Session;
+  using Acquisition = cache_work::Acquisition;
+  using BlockRead = cache_work::BlockRead;
+  using Import = cache_work::Import;
+  using RemoteQuestion = cache_work::RemoteQuestion;
+  using QueuedShare = cache_work::QueuedShare;
+  using Share = cache_work::Share;
+  using TransferPart = cache_work::TransferPart;
+  using Transfer = cache_work::Transfer;
 
   // Wakes the deciding thread from any other. Shared with the engines' notifications, which may
   // outlive the cache by a moment.
@@ -580,6 +393,11 @@ class TieredCache::Impl {
   void finish_drop_erase(const Status& status);
   void finish_drop();
   void finish_drop_flush(Ticket ticket, const Status& status);
+  void recover_cut_drop(const DiskNote& note);
+  // Whether Redis may still have what was dropped of this space before a crash.
+  bool waits_for_cut_drop(const BlockKey& digest) const;
+  void continue_cut_drops();
+  void finish_cut_drop(Ticket ticket, const Status& status);
 
   // block_reads.cc
   void pump_block_reads();
@@ -603,9 +421,9 @@ class TieredCache::Impl {
   // Blocks of the space that were made before this (core/block_age.h) are too old.
   std::int64_t oldest_created(const SpaceEntry& space) const;
   bool expired(const Block& block) const { return block.created < oldest_created(space_of(block)); }
-  // Takes the block out of every tier as far as nothing is at work on it; it may be gone
+  // Takes blocks out of every tier as far as nothing is at work on them; they may be gone
   // afterwards.
-  void erase_expired(const BlockKey& key);
+  void erase_expired(std::span<const BlockKey> keys);
   void erase_expired_blocks();
 
   // evict_prefix.cc
@@ -722,6 +540,14 @@ class TieredCache::Impl {
   };
   std::deque<Drop> drops_;
   std::unordered_map<Ticket, Drop> dropped_;  // not durable yet
+  // Of which a crash left what Redis has.
+  struct CutDrop {
+    BlockKey digest;
+    Ticket asked = 0;  // the erasure under way
+    std::uint32_t failures = 0;
+    std::int64_t not_before_ns = 0;
+  };
+  std::vector<CutDrop> cut_drops_;
 
   struct PrefixEviction {
     BlockKey root;

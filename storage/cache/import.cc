@@ -54,7 +54,7 @@ void TieredCache::Impl::import_block(const RecordHeader& header,
   Import import{header.key, std::move(payload), header.payload_checksum, std::move(done)};
   Block* block = catalog_.find(header.key);
   if (block && block->kept()) {
-    erase_expired(header.key);
+    erase_expired(std::span(&header.key, 1));
     block = catalog_.find(header.key);
     if (block && block->occupies_local())
       return import.done(no_room("an older copy of it is still in use"));

@@ -87,6 +87,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
   if (owner == sessions_.end() || owner->second.abandoned || !space || draining_) return offsets;
   Lease& lease = lease_of(session, lease_id);
   std::vector<BlockKey> unknown;
+  const std::int64_t oldest = oldest_created(*space);
   for (const BlockKey& key : keys) {
     const Block* block = catalog_.find(key);
     for (const Tier tier : tiers_here_)
@@ -94,7 +95,7 @@ std::vector<SlotOffset> TieredCache::Impl::reserve(SessionId session, LeaseId le
     if (remote_ && !(block && block->in_redis())) ++counters(Tier::redis).misses;
     if (!block && reuse_) unknown.push_back(key);
     MissReason reason = MissReason::behind;
-    if (block && expired(*block))
+    if (block && block->created < oldest)
       reason = MissReason::expired;
     else if (!block || !block->present())
       reason = flights_.others_compute({space_id, key}, session) ? MissReason::pending

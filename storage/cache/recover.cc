@@ -39,7 +39,7 @@ void TieredCache::Impl::recover_from_disk() {
     if (note.name.starts_with(drop_note_prefix)) cut_drops.push_back(note);
   }
   adopt_recovered_blocks(cut_drops);
-  for (DiskNote& note : cut_drops) disk_->set_note({std::move(note.name), ""});
+  for (const DiskNote& note : cut_drops) recover_cut_drop(note);
 #ifdef __GLIBC__
   // What recovery took for a moment, here and in the disk, is more than what is kept.
   if (catalog_.index().size() >= many_blocks) ::malloc_trim(0);

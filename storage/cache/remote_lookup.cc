@@ -15,7 +15,9 @@ void TieredCache::Impl::look_up(SpaceId space_id, std::span<const BlockKey> keys
                                 std::span<const Token> tokens, std::int64_t deadline_ns,
                                 std::function<void()> done) {
   const SpaceEntry* const space = usable_space(space_id);
-  if (!space || !remote_usable() || deadline_ns <= clock_.monotonic_ns()) return done();
+  if (!space || !remote_usable() || deadline_ns <= clock_.monotonic_ns() ||
+      waits_for_cut_drop(space->digest))
+    return done();
   const std::size_t block_tokens = space->descriptor.block_tokens;
   keys = keys.first(std::min(keys.size(), tokens.size() / block_tokens));
   std::vector<Block*> found;

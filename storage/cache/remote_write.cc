@@ -74,7 +74,9 @@ bool TieredCache::Impl::begin_share() {
     const QueuedShare queued = shares_.front();
     shares_.pop_front();
     const Block* const tail = catalog_.find(queued.tail);
-    if (!tail || !tail->kept() || space_of(*tail).dropping) continue;
+    if (!tail || !tail->kept() || space_of(*tail).dropping ||
+        waits_for_cut_drop(space_of(*tail).digest))
+      continue;
     Share share{.space = tail->space, .queued = queued};
     bool missing = false;
     for (const Block* one = tail; one; one = one->parent) {

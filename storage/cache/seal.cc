@@ -30,7 +30,7 @@ std::vector<SealOutcome> TieredCache::Impl::seal(SessionId session, LeaseId leas
     Block* block = catalog_.find(key);
     if (block && expired(*block)) {
       // Computed anew, it begins anew.
-      erase_expired(key);
+      erase_expired(std::span(&key, 1));
       block = catalog_.find(key);
       if (block) block->created = age_unit_of(clock_.unix_ms()) & max_age_unit;
     }

@@ -212,5 +212,46 @@ TEST_F(CacheDrop, WithoutADiskItIsDoneAtOnce) {
   check();
 }
 
+// Whatever the crash came in the middle of: here all is erased again, and so it is in Redis, which
+// is not believed to have any of it before.
+TEST_F(CacheDrop, AStartFinishesInRedisWhatACrashCutShort) {
+  start({.remote = true, .redis_write = WritePolicy::behind});
+  const Prompt p = prompt(1, 3);
+  put(p, 0, 3);
+  finish_everything();
+  ASSERT_EQ(in_redis_.values.size(), 3u);
+  drop();
+  ASSERT_FALSE(on_disk_.notes.empty());
+  start({.remote = true, .redis_write = WritePolicy::behind});  // with Redis not asked yet
+  const auto erasures = [this] {
+    return std::ranges::count(remote_->under_way(), FakeRemote::Kind::erase_space,
+                              &FakeRemote::Request::kind);
+  };
+  remote_->set_breaker(Breaker::open);
+  tick();
+  EXPECT_EQ(erasures(), 0);
+  remote_->set_breaker(Breaker::closed);
+  int told = 0;
+  cache_->look_up(space_, p.keys, p.tokens, clock_.monotonic_ns() + 1'000'000'000, [&] { ++told; });
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(matched(p), 0u);
+  tick();
+  ASSERT_EQ(erasures(), 1);
+  finish_remote(0, Status(StatusCode::unavailable, "away"));
+  tick(50);
+  EXPECT_EQ(erasures(), 0) << "at growing intervals";
+  ASSERT_FALSE(on_disk_.notes.empty()) << "the next start would try, too";
+  tick();
+  ASSERT_EQ(erasures(), 1);
+  finish_everything();
+  EXPECT_TRUE(in_redis_.values.empty());
+  EXPECT_TRUE(on_disk_.notes.empty());
+  // From now on it is a space like any other.
+  put(p, 0, 3);
+  finish_everything();
+  EXPECT_EQ(in_redis_.values.size(), 3u);
+  check();
+}
+
 }  // namespace
 }  // namespace terrace::storage
