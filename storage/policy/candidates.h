@@ -41,7 +41,7 @@ class Candidates {
     for (std::size_t i = 0; i < local_tiers; ++i) {
       const auto tier = static_cast<Tier>(i);
       // Every hold of every block comes here, and most are of blocks in the middle of a prefix.
-      const bool ruled_out = block.children_in[i] > 0 || !block.has(tier);
+      const bool ruled_out = block.children_in(tier) > 0 || !block.has(tier);
       const Candidate now = ruled_out ? Candidate::no : judge(block, tier);
       if (now != block.candidate(tier)) set(block, shelf, tier, now);
     }
