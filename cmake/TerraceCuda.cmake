@@ -46,8 +46,9 @@ function(terrace_cuda_image out source function)
   get_filename_component(source_path ${source} ABSOLUTE)
   set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/${name}_image.cc)
-  set(embed ${CMAKE_COMMAND} -DIMAGE=${image} -DOUT=${generated} -DFUNCTION=${function}
-    -P ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake)
+  # What is defined has to stand before the script's name.
+  set(script ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake)
+  set(embed ${CMAKE_COMMAND} -DIMAGE=${image} -DOUT=${generated} -DFUNCTION=${function})
   if(TERRACE_NVCC)
     add_custom_command(OUTPUT ${image}
       COMMAND ${TERRACE_NVCC} -std=c++20 -fatbin ${TERRACE_CUDA_TARGETS} -I${CMAKE_SOURCE_DIR}
@@ -56,11 +57,11 @@ function(terrace_cuda_image out source function)
       DEPFILE ${image}.d
       COMMENT "Compiling ${name}.cu"
       VERBATIM)
-    add_custom_command(OUTPUT ${generated} COMMAND ${embed}
-      DEPENDS ${image} ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake VERBATIM)
+    add_custom_command(OUTPUT ${generated} COMMAND ${embed} -P ${script}
+      DEPENDS ${image} ${script} VERBATIM)
   else()
-    add_custom_command(OUTPUT ${generated} COMMAND ${embed} -DEMPTY=ON
-      DEPENDS ${CMAKE_SOURCE_DIR}/cmake/EmbedImage.cmake VERBATIM)
+    add_custom_command(OUTPUT ${generated} COMMAND ${embed} -DEMPTY=ON -P ${script}
+      DEPENDS ${script} VERBATIM)
   endif()
   set(${out} ${generated} PARENT_SCOPE)
 endfunction()
