@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/programs.h"
+#include "tests/integration/serve_fixture.h"
 #include "tests/support/tiny_model.h"
 
 namespace terrace::integration {
@@ -80,6 +81,41 @@ TEST_F(GpuWorkerTest, WithoutAGpuAutoComputesOnTheCpuAndCudaIsOneLine) {
   EXPECT_EQ(refused.status, 1);
   expect_one_line(refused.errors);
   EXPECT_NE(refused.errors.find("CUDA_ERROR_NO_DEVICE"), std::string::npos) << refused.errors;
+}
+
+TEST_F(GpuWorkerTest, ServesManyAtOnceAsEachAloneOutOfTheGpusMemory) {
+  test_support::DaemonProcess daemon(
+      {program("terraced"), directory_.path(),
+       RunningDaemon::with_small_arenas({"device.accelerator=cuda:0", "host.capacity=4MiB"}),
+       with_stand_ins()});
+  ASSERT_TRUE(daemon.start().ok()) << daemon.log();
+  inference::WorkerServer server(model_, {"--backend", "cuda", "--socket", daemon.socket_path()},
+                                 with_stand_ins());
+  std::vector<nlohmann::json> bodies;
+  for (int i = 0; i < 4; ++i) {
+    auto prompt = nlohmann::json::array();
+    // Two spans of attention and a block that goes on differently.
+    for (int token = 0; token < 140 + 3 * i; ++token)
+      prompt.push_back((token < 133 ? token * 7 : token * 11 + i) % 300);
+    bodies.push_back(
+        {{"prompt", prompt}, {"max_tokens", 6}, {"ignore_eos", true}, {"return_token_ids", true}});
+  }
+  const auto ids_of = [](const inference::ApiAnswer& answer) {
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return answer.status == 200 ? answer.json().at("choices").at(0).at("token_ids")
+                                : nlohmann::json();
+  };
+  std::vector<nlohmann::json> alone, together;
+  for (const auto& body : bodies) alone.push_back(ids_of(server.post("/v1/completions", body)));
+  std::vector<UniqueFd> open;
+  for (const auto& body : bodies) open.push_back(server.begin("/v1/completions", body));
+  for (const UniqueFd& fd : open) together.push_back(ids_of(inference::read_answer(fd)));
+  EXPECT_EQ(together, alone);
+  const auto again = server.post("/v1/completions", bodies[3]).json();
+  EXPECT_GE(again.at("usage").at("prompt_tokens_details").at("cached_tokens"), 128);
+  EXPECT_EQ(server.stop(), 0) << server.process().errors();
+  EXPECT_NE(server.process().errors().find("of the memory of cuda:0 (stand-in)"),
+            std::string::npos);
 }
 
 // What tests/gpu/check.sh inference runs on a real GPU, so that it runs there.

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -82,7 +83,8 @@ inline ApiAnswer read_answer(const UniqueFd& fd) {
 
 class WorkerServer {
  public:
-  explicit WorkerServer(const std::string& model, std::vector<std::string> arguments = {}) {
+  explicit WorkerServer(const std::string& model, std::vector<std::string> arguments = {},
+                        std::map<std::string, std::string> environment = {}) {
     std::vector<std::string> command = {std::string(TERRACE_BIN_DIR) + "/terrace-worker",
                                         "serve",
                                         "--model",
@@ -92,7 +94,8 @@ class WorkerServer {
                                         "--threads",
                                         "2"};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    process_ = std::make_unique<test_support::Process>(command);
+    process_ = std::make_unique<test_support::Process>(
+        command, test_support::ProcessOptions{.input = "", .environment = std::move(environment)});
     EXPECT_TRUE(test_support::wait_until([&] {
       port_ = test_support::http_port_of_log(process_->errors());
       return port_ != 0 || !process_->running();
