@@ -13,9 +13,11 @@ ImportResult no_room(std::string why) { return {ImportOutcome::no_room, std::mov
 }  // namespace
 
 bool TieredCache::Impl::will_be_reachable(const Block& block) const {
-  const Block* one = &block;
-  while (one && !one->kept() && importing_.contains(one->key)) one = one->parent;
-  return !one || catalog_.reachable(*one);
+  if (importing_.empty()) return catalog_.reachable(block);
+  // They are done in any order: what is there may be behind what is still under way.
+  for (const Block* one = &block; one; one = one->parent)
+    if (!one->kept() && !importing_.contains(one->key)) return false;
+  return true;
 }
 
 ImportResult TieredCache::Impl::check_import(const RecordHeader& header) const {

@@ -74,6 +74,17 @@ TEST_F(CacheImport, ABlockMayComeBehindOneThatIsOnItsWay) {
   }
 }
 
+TEST_F(CacheImport, ThoseUnderWayMayBeDoneInAnyOrder) {
+  start({.device_blocks = 4, .disk_blocks = 8});
+  const Prompt coming = prompt(2, 3);
+  for (std::size_t i = 0; i < 2; ++i) import(header_of(coming, i), contents(coming.keys[i]), false);
+  finish_disk(1);
+  EXPECT_EQ(cache_->check_import(header_of(coming, 2)).outcome, ImportOutcome::wanted);
+  EXPECT_EQ(import(coming, 2), ImportOutcome::imported);
+  EXPECT_EQ(get(coming.keys), 3u);
+  check();
+}
+
 TEST_F(CacheImport, WhatCameBehindABlockThatFailedIsOutOfReachUntilThatComes) {
   start({.device_blocks = 4, .disk_blocks = 8});
   const Prompt coming = prompt(2, 2);
