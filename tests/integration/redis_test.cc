@@ -2,6 +2,7 @@
 // that does not answer.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -286,6 +287,9 @@ TEST_F(RedisTier, ThePasswordIsReadFromAFileAndSaidToNobody) {
   const test_support::TempDir secrets;
   std::ofstream(secrets.file("right")) << "open-sesame-7\n";
   std::ofstream(secrets.file("wrong")) << "open-sesame-8\n";
+  // What others may read is no secret.
+  for (const char* file : {"right", "wrong"})
+    std::filesystem::permissions(secrets.file(file), std::filesystem::perms::owner_read);
   const auto setting = [&](const char* file) {
     return "redis.password_file=\"" + secrets.file(file) + "\"";
   };
