@@ -70,6 +70,7 @@ class TestCase(unittest.TestCase):
         reads, are where it runs: another file stands for them."""
         file, secret = self.temp_dir() / "terraced.toml", self.temp_dir() / "secret"
         secret.write_text("word\n")
+        secret.chmod(0o600)
         file.write_text(re.sub(r'^password_file = ".*"$', f'password_file = "{secret}"', text, flags=re.M))
         self.assert_runs(BIN_DIR / "terrace", "config", "check", "--config", file)
         return options_of(self.assert_runs(BIN_DIR / "terrace", "config", "show", "--config", file))
