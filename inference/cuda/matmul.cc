@@ -61,7 +61,8 @@ Status Matmul::prepare(const Shape& shape, Product& product) {
   const std::string what = "a product of " + std::to_string(rows) + " x " + std::to_string(inputs) +
                            " by " + std::to_string(outputs);
   if (code != blas_success) return to_status(api_, code, "could not prepare " + what);
-  if (found == 0) return {StatusCode::unimplemented, "cuBLASLt has no algorithm for " + what};
+  if (found == 0 || best.state != blas_success)
+    return {StatusCode::unimplemented, "cuBLASLt has no algorithm for " + what};
   product.algorithm = best.algorithm;
   product.workspace_bytes = best.workspace_bytes;
   return {};

@@ -199,14 +199,15 @@ TERRACE_KERNEL_FUNCTION void attend(Group& warp, const AttendArgs& args) {
     for (std::uint32_t chunk = first; chunk < end; ++chunk)
       attend_chunk<dims>(warp, args, args.chunks[item.chunks + chunk] + offset,
                          chunk * chunk_tokens, q, positions, span);
+    // Of each span, as merge_partials() finds it: the cut into items must change no bit.
+    warp.quad_sum(span.sum[0]);
+    warp.quad_sum(span.sum[1]);
     if (first == item.first_chunk) {
       total = span;
     } else {
       total.merge(warp, span);
     }
   }
-  warp.quad_sum(total.sum[0]);
-  warp.quad_sum(total.sum[1]);
 
   warp.each([&](unsigned lane) {
     TERRACE_UNROLLED for (int half = 0; half < 2; ++half) {

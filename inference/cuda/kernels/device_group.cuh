@@ -62,7 +62,9 @@ struct WarpGroup {
   __device__ __forceinline__ void multiply_add(Register<float> (&c)[4],
                                                const Register<std::uint32_t> (&a)[4],
                                                const Register<std::uint32_t> (&b)[2]) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+    // Volatile: it must stay where all threads of the warp come by.
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
         "{%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0].value), "+f"(c[1].value), "+f"(c[2].value), "+f"(c[3].value)
         : "r"(a[0].value), "r"(a[1].value), "r"(a[2].value), "r"(a[3].value), "r"(b[0].value),
